@@ -15,7 +15,7 @@ import (
 
 const (
 	modelName = "test-model"
-	maxBody   = 64 << 20
+	maxBody   = 32 << 20
 	titleText = "scripted conversation"
 )
 

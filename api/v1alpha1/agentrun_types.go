@@ -1,0 +1,282 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// AgentRunSpec is what a user asks for (agentRef and parameters) together with what admission resolved it to. Once stored it
+// is immutable, but for cancel, which may go from false to true.
+type AgentRunSpec struct {
+	// agentRef names the Agent that does the work. You write its name; admission adds uid and generation.
+	AgentRef AgentRef `json:"agentRef"`
+
+	// parameters fill the Agent's goalTemplate. Admission adds declared defaults.
+	// +kubebuilder:validation:MaxProperties=64
+	// +optional
+	Parameters map[string]string `json:"parameters,omitempty"`
+
+	// cancel asks for the run to be stopped. It cannot be taken back.
+	// +optional
+	Cancel bool `json:"cancel,omitempty"`
+
+	// goal is the resolved goal. Written by admission.
+	// +kubebuilder:validation:MaxLength=262144
+	// +optional
+	Goal string `json:"goal,omitempty"`
+
+	// delivery marks a delivered run: one carried out by a standing run's agent. Without it the run has a Pod of its own.
+	// Written by admission.
+	// +optional
+	Delivery *DeliverySpec `json:"delivery,omitempty"`
+
+	// runtime is the Agent's, copied. Written by admission.
+	// +optional
+	Runtime *AgentRuntime `json:"runtime,omitempty"`
+
+	// template is the Pod of a run that has one. Written by the controller.
+	// +optional
+	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
+
+	// activeDeadlineSeconds is the Agent's, copied. Written by admission; absent on a standing run.
+	// +optional
+	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
+
+	// startingDeadlineSeconds is the Agent's, copied. Written by admission; absent on a standing run.
+	// +optional
+	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
+
+	// backoffLimit is the Agent's, copied. Written by admission.
+	// +optional
+	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
+}
+
+// AgentRef names an Agent in the run's namespace.
+type AgentRef struct {
+	// name of the Agent.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// uid of the Agent that the run was resolved from. Written by admission.
+	// +kubebuilder:validation:Type=string
+// +kubebuilder:validation:MaxLength=128
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+	// generation of the Agent that the run was resolved from. Written by admission.
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+}
+
+// DeliverySpec is what a delivered run needs to reach its target.
+type DeliverySpec struct {
+	// port of the harness's delivery listener; equals runtime.delivery.port.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port"`
+}
+
+// Phase is a summary of the Succeeded condition and of where the run is.
+// +kubebuilder:validation:Enum=Pending;Running;Succeeded;Failed
+type Phase string
+
+// The phases (R2).
+const (
+	PhasePending   Phase = "Pending"
+	PhaseRunning   Phase = "Running"
+	PhaseSucceeded Phase = "Succeeded"
+	PhaseFailed    Phase = "Failed"
+)
+
+// AgentRunStatus is the run's state while it lives and its record once it has ended. With completionTime it is final.
+type AgentRunStatus struct {
+	// phase summarises the Succeeded condition: Pending, Running, Succeeded or Failed.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+	// conditions: Succeeded decides (True, False, or Unknown while the run lives), ACPReady tells whether an ACP client may
+	// dial, Delivered (delivered runs) whether the harness has the work.
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// podName is the run's own Pod, or on a delivered run its target's.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	PodName string `json:"podName,omitempty"`
+	// podUID pins podName.
+	// +kubebuilder:validation:Type=string
+// +kubebuilder:validation:MaxLength=128
+	// +optional
+	PodUID types.UID `json:"podUID,omitempty"`
+	// address is host:port of the ACP endpoint while ACPReady is True.
+	// +kubebuilder:validation:MaxLength=320
+	// +optional
+	Address string `json:"address,omitempty"`
+	// restarts counts the restarts of the agent container of the run's own Pod.
+	// +optional
+	Restarts int32 `json:"restarts,omitempty"`
+
+	// startTime is when the work started: on a delivered run by the harness's clock, otherwise when the container started.
+	// +optional
+	StartTime *metav1.MicroTime `json:"startTime,omitempty"`
+	// recordedAt is when the controller wrote the terminal status of a delivered run, by its clock.
+	// +optional
+	RecordedAt *metav1.MicroTime `json:"recordedAt,omitempty"`
+	// completionTime is when the run ended. Once it is set, status never changes again.
+	// +optional
+	CompletionTime *metav1.MicroTime `json:"completionTime,omitempty"`
+	// durationSeconds is the run's own time in whole seconds.
+	// +optional
+	DurationSeconds *int64 `json:"durationSeconds,omitempty"`
+
+	// delivery is where a delivered run's current attempt stands.
+	// +optional
+	Delivery *DeliveryStatus `json:"delivery,omitempty"`
+
+	// outcome is how the run ended, as its runtime said: Succeeded, Failed, Cancelled or Interrupted.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Outcome string `json:"outcome,omitempty"`
+	// reason is why the run ended, in one word; the same as the Succeeded condition's.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// message says why in a sentence.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Message string `json:"message,omitempty"`
+	// output is what the run produced.
+	// +optional
+	Output *Output `json:"output,omitempty"`
+	// usage is what the agent measured.
+	// +optional
+	Usage *Usage `json:"usage,omitempty"`
+	// truncation says that the output was cut.
+	// +optional
+	Truncation *Truncation `json:"truncation,omitempty"`
+}
+
+// DeliveryStatus is the reservation of the current attempt and what came of it.
+type DeliveryStatus struct {
+	// attempt is the number of the current attempt, from 1. It only grows.
+	// +optional
+	Attempt int64 `json:"attempt,omitempty"`
+	// podName is the target's Pod.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	PodName string `json:"podName,omitempty"`
+	// podUID is the UID of the target's Pod; the attempt belongs to it alone.
+	// +kubebuilder:validation:Type=string
+// +kubebuilder:validation:MaxLength=128
+	// +optional
+	PodUID types.UID `json:"podUID,omitempty"`
+	// journal is the ID of the target's journal when the attempt was reserved.
+	// +kubebuilder:validation:Type=string
+// +kubebuilder:validation:MaxLength=128
+	// +optional
+	Journal string `json:"journal,omitempty"`
+	// session is the agent's session that the attempt runs in.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Session string `json:"session,omitempty"`
+	// digest of the attempt's content, as the harness computes it too.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Digest string `json:"digest,omitempty"`
+	// reservedAt is when the controller chose the target, by its clock. Absent while there is no reservation.
+	// +optional
+	ReservedAt *metav1.MicroTime `json:"reservedAt,omitempty"`
+	// acceptedAt is when the harness had journalled the attempt, by its clock.
+	// +optional
+	AcceptedAt *metav1.MicroTime `json:"acceptedAt,omitempty"`
+	// losses counts attempts that infrastructure lost.
+	// +optional
+	Losses int32 `json:"losses,omitempty"`
+	// targetGeneration is the generation of the Agent that the target's standing run was made from.
+	// +optional
+	TargetGeneration int64 `json:"targetGeneration,omitempty"`
+	// nextTime is when a run that waits after a refusal is assigned again.
+	// +optional
+	NextTime *metav1.MicroTime `json:"nextTime,omitempty"`
+}
+
+// Output is what the run produced. value is text; for JSON it is the JSON text.
+type Output struct {
+	// mediaType of value, for example text/plain.
+	// +kubebuilder:validation:Type=string
+// +kubebuilder:validation:MaxLength=128
+	// +optional
+	MediaType string `json:"mediaType,omitempty"`
+	// value is the text, cut to 262144 bytes with the cut recorded in truncation.
+	// +kubebuilder:validation:MaxLength=262144
+	// +optional
+	Value string `json:"value,omitempty"`
+}
+
+// Usage is what the agent measured. An absent figure was not measured; zero was measured as zero.
+type Usage struct {
+	// inputTokens read by the model.
+	// +optional
+	InputTokens *int64 `json:"inputTokens,omitempty"`
+	// outputTokens written by the model.
+	// +optional
+	OutputTokens *int64 `json:"outputTokens,omitempty"`
+	// totalTokens as the agent counts them.
+	// +optional
+	TotalTokens *int64 `json:"totalTokens,omitempty"`
+	// cost as the agent reports it.
+	// +optional
+	Cost *Cost `json:"cost,omitempty"`
+}
+
+// Cost is an amount of money.
+type Cost struct {
+	// amount is a decimal number.
+	// +kubebuilder:validation:MaxLength=32
+	Amount string `json:"amount"`
+	// currency is an ISO 4217 code.
+	// +kubebuilder:validation:MaxLength=3
+	Currency string `json:"currency"`
+}
+
+// Truncation says how long the whole output was, in bytes, and its SHA-256 in base64url.
+type Truncation struct {
+	// originalBytes is the length of the whole output.
+	OriginalBytes int64 `json:"originalBytes"`
+	// sha256 of the whole output.
+	// +kubebuilder:validation:MaxLength=64
+	SHA256 string `json:"sha256"`
+}
+
+// AgentRun is one request for work and, once it has ended, its record.
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:categories=hearth,shortName=arun
+// +kubebuilder:printcolumn:name="Agent",type=string,JSONPath=`.spec.agentRef.name`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].reason`
+// +kubebuilder:printcolumn:name="Target",type=string,JSONPath=`.status.podName`
+// +kubebuilder:printcolumn:name="Attempt",type=integer,JSONPath=`.status.delivery.attempt`
+// +kubebuilder:printcolumn:name="ACP",type=string,JSONPath=`.status.conditions[?(@.type=="ACPReady")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Duration",type=integer,JSONPath=`.status.durationSeconds`
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.completionTime) || (has(self.status) && self.status == oldSelf.status)",message="the run has ended; its status is a record and never changes"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.delivery) || !has(self.spec.runtime) || (has(self.spec.runtime.delivery) && self.spec.delivery.port == self.spec.runtime.delivery.port)",message="spec.delivery.port must equal spec.runtime.delivery.port"
+type AgentRun struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec AgentRunSpec `json:"spec"`
+	// +optional
+	Status AgentRunStatus `json:"status,omitzero"`
+}
+
+// AgentRunList is a list of AgentRuns.
+// +kubebuilder:object:root=true
+type AgentRunList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []AgentRun `json:"items"`
+}

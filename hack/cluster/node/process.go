@@ -1,0 +1,188 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	pollInterval = 50 * time.Millisecond
+	endTimeout   = 20 * time.Second
+)
+
+// process is what /proc says about one process.
+type process struct {
+	pid, parent int
+	start       string // in clock ticks since boot; with the PID it names a process for good
+	exe         string
+	args        []string
+}
+
+// programs are the executables of a node and the names they may be called by: the same file is also kubectl, which
+// anybody may be running with our kubeconfig.
+var programs = map[string][]string{
+	"kube":                    {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet"},
+	"coredns":                 {"coredns"},
+	"containerd":              {"containerd"},
+	"containerd-shim-runc-v2": {"containerd-shim-runc-v2"},
+	"runc":                    {"runc"},
+}
+
+// belongsTo says whether the process is part of the node whose directory is dir: it runs one of our programs under
+// one of its names, and an argument names something in dir.
+func (p process) belongsTo(dir string) bool {
+	if len(p.args) == 0 || !slices.Contains(programs[filepath.Base(p.exe)], filepath.Base(p.args[0])) {
+		return false
+	}
+	return slices.ContainsFunc(p.args[1:], func(arg string) bool { return names(arg, dir) })
+}
+
+// names says whether arg holds dir as a whole path or as the beginning of one.
+func names(arg, dir string) bool {
+	for rest := arg; ; {
+		at := strings.Index(rest, dir)
+		if at < 0 {
+			return false
+		}
+		before, after := rest[:at], rest[at+len(dir):]
+		startsPath := before == "" || strings.ContainsAny(before[len(before)-1:], "=:/,")
+		if startsPath && (after == "" || after[0] == '/') {
+			return true
+		}
+		rest = after
+	}
+}
+
+// component is the name the process was called by.
+func (p process) component() string { return filepath.Base(p.args[0]) }
+
+// processes reads all of them. Those that end while we read, and zombies, are left out.
+func processes(proc string) ([]process, error) {
+	entries, err := os.ReadDir(proc)
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	var all []process
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if found, ok := readProcess(proc, pid); ok {
+			all = append(all, found)
+		}
+	}
+	return all, nil
+}
+
+func readProcess(proc string, pid int) (process, bool) {
+	dir := filepath.Join(proc, strconv.Itoa(pid))
+	stat, err := os.ReadFile(filepath.Join(dir, "stat")) // #nosec G304 -- procfs
+	if err != nil {
+		return process{}, false
+	}
+	// The name is in parentheses and may hold anything, parentheses included.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	const state, parent, start = 0, 1, 19
+	if len(fields) <= start || fields[state] == "Z" {
+		return process{}, false
+	}
+	exe, err := os.Readlink(filepath.Join(dir, "exe"))
+	if err != nil { // a kernel thread, or gone
+		return process{}, false
+	}
+	cmdline, err := os.ReadFile(filepath.Join(dir, "cmdline")) // #nosec G304 -- procfs
+	if err != nil {
+		return process{}, false
+	}
+	found := process{pid: pid, start: fields[start], exe: strings.TrimSuffix(exe, " (deleted)")}
+	found.parent, _ = strconv.Atoi(fields[parent])
+	if text := strings.TrimRight(string(cmdline), "\x00"); text != "" {
+		found.args = strings.Split(text, "\x00")
+	}
+	return found, true
+}
+
+// owned are the node's processes and whatever descends from them, containers included.
+func owned(all []process, dir string) []process {
+	ours := map[int]bool{}
+	for _, p := range all {
+		if p.belongsTo(dir) {
+			ours[p.pid] = true
+		}
+	}
+	for grew := true; grew; {
+		grew = false
+		for _, p := range all {
+			if !ours[p.pid] && ours[p.parent] {
+				ours[p.pid], grew = true, true
+			}
+		}
+	}
+	var found []process
+	for _, p := range all {
+		if ours[p.pid] {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// kill ends p and nobody who came to its PID since. The handle is taken before the comparison, so that the signal
+// goes to the process that was compared.
+func kill(p process) error {
+	handle, err := os.FindProcess(p.pid)
+	if err != nil {
+		return nil // gone
+	}
+	defer func() { _ = handle.Release() }()
+	now, ok := readProcess("/proc", p.pid)
+	if !ok || now.start != p.start {
+		return nil
+	}
+	if err := handle.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("end process %d (%s): %w", p.pid, p.exe, err)
+	}
+	return nil
+}
+
+// killAll ends everything find finds, again and again until it finds nothing: the first victims may have children
+// on the way.
+func killAll(ctx context.Context, what string, find func() ([]process, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	for {
+		found, err := find()
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		for _, p := range found {
+			if err := kill(p); err != nil {
+				return err
+			}
+		}
+		if err := pause(ctx); err != nil {
+			return fmt.Errorf("%s: process %d (%s) did not end within %s of SIGKILL", what, found[0].pid, found[0].exe, endTimeout)
+		}
+	}
+}
+
+// pause waits for one interval of polling.
+func pause(ctx context.Context) error {
+	timer := time.NewTimer(pollInterval)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

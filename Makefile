@@ -1,0 +1,75 @@
+# Two commands matter to a newcomer: `make demo` and `make test`. `make help` lists the rest.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+CONTROLLER_GEN := go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
+MODULES := . hack/cluster hack/image
+FUZZTIME ?= 20s
+# How many test packages run at once: several hold an API server each.
+PARALLEL ?= 2
+
+.PHONY: help
+help: ## list the targets
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' Makefile | column -t -s $$'\t'
+
+.PHONY: demo demo-down
+demo: setup cluster-up images-load ## the main job on a real cluster: work delivered to a standing goose (root; MODEL=env for a real model)
+	@MODEL="$(MODEL)" KUBECONFIG="$$(hack/cluster/cluster kubeconfig)" go run ./test/demo
+
+demo-down: cluster-down ## remove everything the demo made
+
+.PHONY: test
+test: setup envtest-assets ## all tests but end-to-end: unit, real API server, real goose
+	@goose=$$(hack/goose/install.sh); assets=$$(hack/cluster/cluster assets); \
+	KUBEBUILDER_ASSETS=$$assets HEARTH_GOOSE=$$goose HEARTH_REQUIRE_REAL=1 \
+	  go test -race -shuffle=on -p $(PARALLEL) -timeout 15m ./...
+	@for m in hack/cluster hack/image; do (cd $$m && go test -race -shuffle=on ./...); done
+
+.PHONY: e2e latency
+e2e: setup cluster-up images-load ## end-to-end tests on a real kubelet with real goose (root)
+	@KUBECONFIG="$$(hack/cluster/cluster kubeconfig)" go test -tags e2e -count=1 -timeout 20m -v ./test/e2e/...
+
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME
+	@grep -rlE --include='*_test.go' '^func Fuzz' . | while read -r file; do dir=$$(dirname "$$file"); \
+	  grep -oE '^func Fuzz[A-Za-z0-9_]+' "$$file" | cut -d' ' -f2 | while read -r target; do \
+	    echo "== $$dir $$target"; (cd "$$dir" && go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) .); done; done
+
+.PHONY: lint
+lint: ## formatting, vet and the linter
+	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not gofmt'ed: $$bad"; exit 1; fi
+	@for m in $(MODULES); do (cd $$m && go vet ./...); done
+	@go vet -tags e2e ./test/e2e/...
+	@$(GOLANGCI_LINT) run --build-tags e2e ./...
+
+.PHONY: generate verify
+generate: ## deepcopy, CRDs and RBAC from the Go types
+	@$(CONTROLLER_GEN) object paths=./api/...
+	@$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd
+	@$(CONTROLLER_GEN) rbac:roleName=hearth-controller paths=./controller/... output:rbac:dir=config/rbac
+
+verify: ## fail if generated files or go.mod drifted
+	@hack/verify.sh
+
+.PHONY: build
+build: ## the binaries, into bin/
+	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
+
+.PHONY: setup
+setup: ## install what tests need from Debian (nothing when it is there)
+	@hack/setup.sh
+
+.PHONY: envtest-assets cluster-up cluster-down images images-load
+envtest-assets: ## etcd and kube-apiserver for tests (no root)
+	@hack/cluster/cluster assets >/dev/null
+cluster-up: ## a real single-node Kubernetes on this machine (root)
+	@hack/cluster/cluster up
+cluster-down: ## remove it and all that it made (root)
+	@hack/cluster/cluster down
+images: ## build the images, without a registry or daemon
+	@hack/image/image build
+images-load: ## build them and load them into the cluster
+	@hack/image/image load

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Checks the tools that everything here needs, and installs the C compiler that the race detector links with.
+set -euo pipefail
+for tool in go node npm git; do
+  command -v $tool >/dev/null || { echo "setup: $tool is needed and not on the PATH" >&2; exit 1; }
+done
+missing=()
+command -v gcc >/dev/null || missing+=(gcc libc6-dev)
+command -v unshare >/dev/null || missing+=(util-linux)
+command -v column >/dev/null || missing+=(bsdextrautils)
+[ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
+[ ${#missing[@]} -eq 0 ] && exit 0
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+  echo "setup: please install: ${missing[*]} (as root on Debian this is done for you)" >&2
+  exit 1
+fi
+echo "setup: installing ${missing[*]}" >&2
+apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/coder/acp-go-sdk"
+)
+
+// turn is one prompt being played.
+type turn struct {
+	agent     *agent
+	session   *session
+	id        json.RawMessage
+	goal      string
+	blocks    []string
+	cancelled <-chan struct{}
+
+	stop      acp.StopReason
+	usage     *acp.Usage
+	stringIDs bool
+	onCancel  string
+	tools     int
+}
+
+var directive = regexp.MustCompile(`(?:^|[\s;])([a-z_]+):(?:\s+|$)(.*)$`)
+
+// play does the directives in order and answers the prompt, unless one of them ended the turn.
+func (t *turn) play() {
+	for _, part := range strings.FieldsFunc(strings.ReplaceAll(t.goal, " ;; ", "\n"), func(r rune) bool { return r == '\n' }) {
+		m := directive.FindStringSubmatch(part)
+		if m == nil {
+			continue
+		}
+		if !t.do(m[1], strings.TrimSpace(m[2])) {
+			return
+		}
+		if t.isCancelled() {
+			t.obeyCancel()
+			return
+		}
+	}
+	if !directive.MatchString(strings.ReplaceAll(t.goal, "\n", " ")) {
+		t.say("done: " + t.goal)
+	}
+	t.end()
+}
+
+func (t *turn) end() {
+	t.agent.reply(t.id, acp.PromptResponse{StopReason: t.stop, Usage: t.usage})
+}
+
+// isCancelled tells whether a cancel was asked for that this turn obeys.
+func (t *turn) isCancelled() bool {
+	select {
+	case <-t.cancelled:
+		return t.onCancel != "ignore"
+	default:
+		return false
+	}
+}
+
+func (t *turn) obeyCancel() {
+	switch t.onCancel {
+	case "error":
+		t.agent.fail(t.id, -32800, "cancelled")
+	case "", "cancelled":
+		t.agent.reply(t.id, acp.PromptResponse{StopReason: acp.StopReasonCancelled})
+	default:
+		t.agent.reply(t.id, acp.PromptResponse{StopReason: acp.StopReason(t.onCancel), Usage: t.usage})
+	}
+}
+
+// do plays one directive; false means that the turn is over.
+func (t *turn) do(word, arg string) bool {
+	switch word {
+	case "say":
+		t.say(arg)
+	case "think":
+		t.agent.update(t.session.id, acp.UpdateAgentThoughtText(arg))
+	case "echo":
+		t.agent.update(t.session.id, acp.UpdateUserMessageText(t.goal))
+	case "blocks":
+		t.say(strings.Join(t.blocks, "|"))
+	case "cwd":
+		t.say(t.session.cwd)
+	case "env":
+		t.say(arg + "=" + os.Getenv(arg))
+	case "usage":
+		var in, out int
+		_, _ = fmt.Sscan(arg, &in, &out)
+		t.usage = &acp.Usage{InputTokens: in, OutputTokens: out, TotalTokens: in + out}
+	case "stop":
+		t.stop = acp.StopReason(arg)
+	case "on_cancel":
+		t.onCancel = arg
+	case "ids":
+		t.stringIDs = arg == "string"
+	case "tool":
+		t.tool(arg)
+	case "mode":
+		t.agent.update(t.session.id, acp.SessionUpdate{CurrentModeUpdate: &acp.SessionCurrentModeUpdate{CurrentModeId: acp.SessionModeId(arg)}})
+	case "permit":
+		t.permit(arg)
+	case "unknown":
+		t.say(string(<-t.agent.ask(t.stringIDs, arg, map[string]any{"sessionId": t.session.id})))
+	case "mute":
+		t.until(nil)
+	case "slow":
+		t.slow(arg)
+	case "wait":
+		t.waitForFile(arg)
+	case "touch":
+		must(os.WriteFile(arg, nil, 0o600))
+	case "child", "daemon", "hidden":
+		t.leave(word)
+	case "deaf":
+		ignoreTermination()
+		t.onCancel = "ignore"
+	case "huge":
+		n, _ := strconv.Atoi(arg)
+		t.say(strings.Repeat("x", n))
+	case "bytes":
+		t.bytes(arg)
+	case "raw":
+		b, err := hex.DecodeString(arg)
+		must(err)
+		t.agent.raw(b)
+	default:
+		return t.finish(word, arg)
+	}
+	return true
+}
+
+// finish plays the directives that end the turn, or the agent.
+func (t *turn) finish(word, arg string) bool {
+	switch word {
+	case "error":
+		code, message, _ := strings.Cut(arg, " ")
+		n, _ := strconv.Atoi(code)
+		t.agent.fail(t.id, n, message)
+	case "crash":
+		code, message, _ := strings.Cut(arg, " ")
+		n, _ := strconv.Atoi(code)
+		fmt.Fprintln(os.Stderr, message)
+		os.Exit(n)
+	case "die":
+		must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
+	case "hugeend":
+		n, _ := strconv.Atoi(arg)
+		t.agent.send(frame{ID: t.id, Result: encode(map[string]any{"stopReason": "end_turn", "_meta": strings.Repeat("x", n)})})
+	default:
+		t.say("no such directive: " + word)
+		return true
+	}
+	return false
+}
+
+func (t *turn) say(text string) { t.agent.update(t.session.id, acp.UpdateAgentMessageText(text)) }
+
+// bytes says text that holds these raw bytes, valid UTF-8 or not, JSON or not.
+func (t *turn) bytes(arg string) {
+	b, err := hex.DecodeString(arg)
+	must(err)
+	line := append([]byte(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"`+t.session.id+
+		`","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`), b...)
+	t.agent.raw(append(line, `"}}}}`...))
+}
+
+func (t *turn) tool(status string) {
+	t.tools++
+	id := acp.ToolCallId(fmt.Sprintf("tool%d", t.tools))
+	t.agent.update(t.session.id, acp.StartToolCall(id, "a tool"))
+	t.agent.update(t.session.id, acp.UpdateToolCall(id, acp.WithUpdateStatus(acp.ToolCallStatus(status))))
+}
+
+// permit asks with options of these kinds, in this order, and says which kind was chosen, or "cancelled".
+func (t *turn) permit(kinds string) {
+	var options []acp.PermissionOption
+	for i, kind := range strings.Split(kinds, ",") {
+		id := fmt.Sprintf("option%d", i)
+		options = append(options, acp.PermissionOption{Kind: acp.PermissionOptionKind(kind), Name: kind, OptionId: acp.PermissionOptionId(id)})
+	}
+	answer := <-t.agent.ask(t.stringIDs, acp.ClientMethodSessionRequestPermission, acp.RequestPermissionRequest{
+		SessionId: acp.SessionId(t.session.id), Options: options, ToolCall: acp.ToolCallUpdate{ToolCallId: "tool"},
+	})
+	var a struct {
+		Result acp.RequestPermissionResponse `json:"result"`
+	}
+	must(json.Unmarshal(answer, &a))
+	if a.Result.Outcome.Selected == nil {
+		t.say("cancelled ")
+		return
+	}
+	for _, o := range options {
+		if o.OptionId == a.Result.Outcome.Selected.OptionId {
+			t.say(string(o.Kind) + " ")
+		}
+	}
+}
+
+// leave starts a process that outlives the turn: in the group, in a session of its own, or there without the environment.
+func (t *turn) leave(how string) {
+	self, err := os.Executable()
+	must(err)
+	c := &exec.Cmd{Path: self, Args: []string{self, "sleep"}, SysProcAttr: &syscall.SysProcAttr{Setsid: how != "child"}}
+	if how == "hidden" {
+		c.Env = []string{"NOTHING=1"}
+	}
+	must(c.Start())
+	t.say(fmt.Sprintf("pid=%d ", c.Process.Pid))
+}
+
+func (t *turn) slow(arg string) {
+	n, _ := strconv.Atoi(arg)
+	for i := range n {
+		if !t.until(time.After(time.Second)) {
+			return
+		}
+		t.say(fmt.Sprintf("word%d ", i+1))
+	}
+}
+
+// until waits for the event, or for a cancel that this turn obeys; false in the second case.
+func (t *turn) until(event <-chan time.Time) bool {
+	cancelled := t.cancelled
+	if t.onCancel == "ignore" {
+		cancelled = nil
+	}
+	select {
+	case <-event:
+		return true
+	case <-cancelled:
+		return false
+	}
+}
+
+func (t *turn) waitForFile(name string) {
+	for t.until(time.After(5 * time.Millisecond)) {
+		if _, err := os.Stat(name); err == nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,174 @@
+// Package journal is what a harness promised and what came of it, durable on disk (R28; SPEC.md, Harness, Journal). Every
+// write is synced before the call returns, so a caller may act on it: 202 after Accept, the prompt after Start, the result to
+// anybody after Finish. It knows the wire contract's types and nothing of HTTP.
+package journal
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+// Limits of a journal.
+const (
+	// DefaultKeep is how many recorded results keep their envelope.
+	DefaultKeep = 1000
+	// KeepFor is how long a recorded result keeps its envelope at most.
+	KeepFor = 7 * 24 * time.Hour
+	// MaxAttempts is how many attempts are remembered in one Pod's life; tombstones are never dropped. More is ErrFull.
+	MaxAttempts = 100_000
+	// voidReserve is how many more may be voided unseen when the journal is full: a cancel is not to fail for that.
+	voidReserve = 10_000
+	// MinFreeBytes must be free on the disk for an accept: the goal, the result and what bbolt copies along the way.
+	MinFreeBytes = 8 << 20
+	// maxAside is how many damaged files are kept for a person to look at.
+	maxAside = 3
+
+	fileName = "journal.db"
+	lockName = "journal.lock"
+	idBytes  = 16
+)
+
+// The errors a caller tells apart.
+var (
+	// ErrLocked: another harness has the directory open.
+	ErrLocked = errors.New("the journal is locked")
+	// ErrFull: there is no room, on the disk or in the number of attempts remembered. Nothing was journalled.
+	ErrFull = errors.New("the journal is full")
+	// ErrUnknown: the journal never saw the attempt.
+	ErrUnknown = errors.New("no such attempt")
+	// ErrState: the attempt is not in a state that allows it, for example Start of a voided one.
+	ErrState = errors.New("the attempt's state does not allow it")
+	// ErrClosed: the journal was closed, or its file could not be opened again after a failed write.
+	ErrClosed = errors.New("the journal is closed")
+)
+
+// Config is what Open needs. Dir and Now are required.
+type Config struct {
+	Dir  string
+	Now  func() time.Time
+	Log  *slog.Logger // nil: none
+	Keep int          // recorded results that keep their envelope; 0: DefaultKeep
+	// MaxAttempts and MinFreeBytes replace the constants of the same name when above 0.
+	MaxAttempts  int
+	MinFreeBytes uint64
+	// BeforeWrite and AfterWrite are called around every durable write with its name; an error from BeforeWrite fails the
+	// write before it is begun. They are the cut points of crash tests; nil in production.
+	BeforeWrite func(write string) error
+	AfterWrite  func(write string)
+}
+
+// Key names one attempt of one run.
+type Key struct {
+	RunUID  string
+	Attempt int64
+}
+
+// Entry is one attempt as the journal holds it, without its envelope.
+type Entry struct {
+	wire.Attempt
+	// Forgotten: finished, recorded, and the envelope was dropped.
+	Forgotten bool
+}
+
+// Journal is safe for concurrent use. Reads never wait for the disk.
+type Journal struct {
+	cfg  Config
+	id   string
+	lock *os.File
+
+	write  sync.Mutex   // held across a durable write
+	counts counts       // under write
+	file   sync.RWMutex // held shared by reads of db, alone by its replacement
+	db     *bbolt.DB
+
+	feed feed
+}
+
+// Open opens the journal in a directory, or makes one, and settles what the last boot left: an attempt that was running is
+// finished with outcome Interrupted, one that was accepted stays accepted. A second Open of the same directory fails at once
+// with ErrLocked. A damaged file is moved aside and a journal with another ID begins: it is never read as empty under the old one.
+func Open(cfg Config) (*Journal, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Keep <= 0 {
+		cfg.Keep = DefaultKeep
+	}
+	if cfg.MaxAttempts <= 0 {
+		cfg.MaxAttempts = MaxAttempts
+	}
+	if cfg.MinFreeBytes == 0 {
+		cfg.MinFreeBytes = MinFreeBytes
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("journal directory: %w", err)
+	}
+	lock, err := lockDir(filepath.Join(cfg.Dir, lockName))
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{cfg: cfg, lock: lock}
+	if err := j.load(); err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	return j, nil
+}
+
+// load opens the file, making or replacing it when it has to, then reads and settles it.
+func (j *Journal) load() error {
+	path := filepath.Join(j.cfg.Dir, fileName)
+	contents, err := j.openFile(path)
+	if errors.Is(err, errDamaged) {
+		aside, moveErr := moveAside(path, j.cfg.Now())
+		if moveErr != nil {
+			return errors.Join(err, moveErr)
+		}
+		j.cfg.Log.Error("the journal file was damaged: moved aside, a new journal begins; what it promised is lost",
+			"file", path, "aside", aside, "cause", err)
+		contents, err = j.openFile(path)
+	}
+	if err != nil {
+		return fmt.Errorf("open journal %s: %w", path, err)
+	}
+	j.id, j.counts = contents.id, contents.counts
+	j.feed.init()
+	for _, s := range contents.open {
+		j.feed.put(s)
+	}
+	return j.settle()
+}
+
+// ID identifies this journal; another ID means that what the former one promised is lost (SPEC.md, Endpoints).
+func (j *Journal) ID() string { return j.id }
+
+// Close releases the file and the lock. It waits for a write that is under way.
+func (j *Journal) Close() error {
+	j.write.Lock()
+	defer j.write.Unlock()
+	err := j.closeFile()
+	if j.lock != nil {
+		err = errors.Join(err, j.lock.Close())
+		j.lock = nil
+	}
+	return err
+}
+
+func newID() (string, error) {
+	var b [idBytes]byte
+	if _, err := io.ReadFull(rand.Reader, b[:]); err != nil {
+		return "", fmt.Errorf("random journal ID: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(b[:]), nil
+}

@@ -1,0 +1,52 @@
+package journal
+
+import (
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+// settle ends what was running when the last boot ended (row 16). The goal was, or may have been, sent: it is never sent
+// again by itself. What was only accepted stays so and will run (row 15).
+func (j *Journal) settle() error {
+	j.write.Lock()
+	defer j.write.Unlock()
+	running := j.feed.inState(func(s wire.State) bool { return s == wire.StateRunning })
+	now := j.now()
+	err := j.update("settle", func(tx *bbolt.Tx, c *counts) error {
+		for i := range running {
+			envelope := interrupted(running[i].Attempt, now)
+			running[i].Attempt.State, running[i].Attempt.FinishedAt = wire.StateFinished, &now
+			if err := putChange(tx, c, running[i], &envelope); err != nil {
+				return err
+			}
+		}
+		return dropOld(tx, c, int64(j.cfg.Keep), now.Add(-KeepFor))
+	})
+	if err != nil {
+		return err
+	}
+	for _, s := range running {
+		j.feed.put(s)
+		j.cfg.Log.Warn("an attempt was running when the last boot ended: it is finished as Interrupted",
+			"run", s.Attempt.Run.UID, "attempt", s.Attempt.Attempt)
+	}
+	return nil
+}
+
+func interrupted(a wire.Attempt, now time.Time) wire.Envelope {
+	started := now
+	if a.StartedAt != nil {
+		started = *a.StartedAt
+	}
+	return wire.Envelope{
+		APIVersion: wire.ResultAPIVersion,
+		Outcome:    wire.OutcomeInterrupted,
+		Reason:     wire.ReasonInterrupted,
+		Message:    "the harness ended while the attempt was running",
+		Session:    a.Session,
+		Timing:     wire.Timing{StartedAt: started, FinishedAt: now, DurationMillis: max(0, now.Sub(started).Milliseconds())},
+	}
+}

@@ -1,0 +1,116 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"go.etcd.io/bbolt"
+)
+
+// update makes one durable write; j.write is held. When it returns nil the write is synced. When it returns an error the
+// write is not in the file: a commit that failed half way is looked at again, because bbolt may have written its meta page
+// before the sync failed.
+func (j *Journal) update(name string, change func(tx *bbolt.Tx, c *counts) error) error {
+	if j.cfg.BeforeWrite != nil {
+		if err := j.cfg.BeforeWrite(name); err != nil {
+			return fmt.Errorf("journal %s: %w", name, full(err))
+		}
+	}
+	if err := j.reopen(); err != nil {
+		return err
+	}
+	next := j.counts
+	next.Writes++
+	err := j.db.Update(func(tx *bbolt.Tx) error {
+		if err := change(tx, &next); err != nil {
+			return err
+		}
+		return put(tx.Bucket(bucketMeta), keyCounts, next)
+	})
+	if err != nil {
+		if err := j.settleFailed(next, err); err != nil {
+			return fmt.Errorf("journal %s: %w", name, full(err))
+		}
+	}
+	j.counts = next
+	if j.cfg.AfterWrite != nil {
+		j.cfg.AfterWrite(name)
+	}
+	return nil
+}
+
+// settleFailed finds out what a failed commit left: it opens the file again, and only if the write is there and can now be
+// synced is it a success after all.
+func (j *Journal) settleFailed(wanted counts, cause error) error {
+	if err := errors.Join(j.closeFile(), j.reopen()); err != nil {
+		return errors.Join(cause, err)
+	}
+	var found counts
+	if err := j.db.View(func(tx *bbolt.Tx) error {
+		_, err := get(tx.Bucket(bucketMeta), keyCounts, &found)
+		return err
+	}); err != nil {
+		return errors.Join(cause, err)
+	}
+	if found == wanted {
+		if err := j.db.Sync(); err == nil {
+			return nil
+		}
+		return errors.Join(cause, fmt.Errorf("%w: a write was made that cannot be synced", ErrClosed), j.abandon())
+	}
+	return cause
+}
+
+// reopen opens the file again after a failed write closed it.
+func (j *Journal) reopen() error {
+	if j.db != nil {
+		return nil
+	}
+	if j.lock == nil {
+		return ErrClosed
+	}
+	db, c, err := openChecked(filepath.Join(j.cfg.Dir, fileName))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	if c.id != j.id {
+		return errors.Join(fmt.Errorf("%w: the file was replaced", ErrClosed), db.Close())
+	}
+	j.file.Lock()
+	defer j.file.Unlock()
+	j.db = db
+	return nil
+}
+
+func (j *Journal) closeFile() error {
+	j.file.Lock()
+	defer j.file.Unlock()
+	if j.db == nil {
+		return nil
+	}
+	err := j.db.Close()
+	j.db = nil
+	if err != nil {
+		return fmt.Errorf("close journal: %w", err)
+	}
+	return nil
+}
+
+// view reads the file. A read sees what is synced, and perhaps a write that is being synced at this moment.
+func (j *Journal) view(look func(tx *bbolt.Tx) error) error {
+	j.file.RLock()
+	defer j.file.RUnlock()
+	if j.db == nil {
+		return ErrClosed
+	}
+	return j.db.View(look) //nolint:wrapcheck // wrapped where it was made
+}
+
+// abandon gives the journal up: what the file holds and what was promised can no longer be told apart. Every later write
+// fails; the next boot reads what the disk really has.
+func (j *Journal) abandon() error {
+	err := errors.Join(j.closeFile(), j.lock.Close())
+	j.lock = nil
+	return err
+}

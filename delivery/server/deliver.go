@@ -1,0 +1,90 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/hearthdev/hearth/delivery"
+	"github.com/hearthdev/hearth/delivery/journal"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+// deliver accepts an attempt, or says what is known of it, or refuses.
+func (s *Server) deliver(w http.ResponseWriter, r *http.Request) {
+	body, p := jsonBody(r)
+	if p != nil {
+		writeProblem(w, p)
+		return
+	}
+	request, p := wire.DecodeDelivery(body)
+	if p == nil {
+		_, p = query(r)
+	}
+	if p != nil {
+		writeProblem(w, p)
+		return
+	}
+	key := journal.Key{RunUID: request.Run.UID, Attempt: request.Attempt}
+	a, p := s.admit(key, request)
+	if p != nil {
+		writeProblem(w, p)
+		return
+	}
+	var end wire.State
+	s.hold(r.Context(), preferredWait(r), func() bool {
+		entry, err := s.cfg.Journal.Get(key)
+		end = entry.State
+		return err != nil || end.Ended()
+	})
+	switch {
+	case a.Kind == delivery.AdmissionDuplicate || end == wire.StateFinished:
+		s.writeAttempt(w, http.StatusOK, key)
+	case end == wire.StateVoided:
+		writeProblem(w, wire.NewProblem(wire.CodeVoided, "the attempt was voided before it started"))
+	default:
+		w.Header().Set("Location", location(key))
+		s.writeAttempt(w, http.StatusAccepted, key)
+	}
+}
+
+// admit decides and, when it accepts, journals: one lock over both, so that the same delivery fifty times in parallel is
+// accepted once (row 11).
+func (s *Server) admit(key journal.Key, request wire.DeliveryRequest) (delivery.Admission, *wire.Problem) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held, err := s.held(key)
+	if err != nil {
+		return delivery.Admission{}, s.fault(err)
+	}
+	a := delivery.Admit(s.cfg.Identity, s.cfg.Journal.ID(), request, held)
+	if a.Kind != delivery.AdmissionAccept {
+		return a, a.Problem
+	}
+	if _, err := s.cfg.Journal.Accept(request); err != nil {
+		return a, s.fault(err)
+	}
+	var limits wire.Limits
+	if request.Limits != nil {
+		limits = *request.Limits
+	}
+	s.enqueue(key, request.Run, limits, time.Duration(0))
+	s.dispatch()
+	return a, nil
+}
+
+// held is what decisions go by; s.mu is held.
+func (s *Server) held(key journal.Key) (delivery.Held, error) {
+	h, err := s.cfg.Journal.History(key)
+	if err != nil {
+		return delivery.Held{}, fmt.Errorf("look up an attempt: %w", err)
+	}
+	held := delivery.Held{
+		Highest: h.Highest, Active: h.Active,
+		Draining: s.draining || s.life.Err() != nil, Agent: s.cfg.Runner.Agent().State, Capacity: s.capacity(),
+	}
+	if h.Same != nil {
+		held.Same = &delivery.Known{Attempt: h.Same.Attempt, Forgotten: h.Same.Forgotten}
+	}
+	return held, nil
+}

@@ -1,0 +1,62 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+// Bounds of the delivery listener.
+const (
+	// MaxConnections bounds open connections, and with them the bodies in memory: a connection has one request at a time.
+	MaxConnections = 128
+	// MaxHeld bounds the requests held open by Prefer: wait; one more is answered at once.
+	MaxHeld = 64
+	// MaxHeaderBytes bounds a request's line and headers.
+	MaxHeaderBytes = 16 << 10
+
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 15 * time.Second // header and body; lifted once the body is there
+	writeTimeout      = wire.MaxWaitSeconds*time.Second + 30*time.Second
+	idleTimeout       = 90 * time.Second
+	closeTimeout      = 2 * time.Second
+)
+
+// Serve answers on a listener until ctx ends, then finishes what is being answered and closes it.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	h := &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    MaxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- h.Serve(netutil.LimitListener(listener, MaxConnections)) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("delivery listener: %w", err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	err := h.Shutdown(grace)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = h.Close()
+	}
+	<-ended
+	if err != nil {
+		return fmt.Errorf("close delivery listener: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+// Package server is the harness's side of the wire contract: authenticate, decode, decide (delivery.Admit), journal, run
+// (SPEC.md, Endpoints; R24 to R28). What runs a goal is behind Runner; HTTP, order and durability are here.
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hearthdev/hearth/challenge"
+	"github.com/hearthdev/hearth/delivery/journal"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+// Config is what New needs. All but Queue, Log and Version are required.
+type Config struct {
+	Identity wire.Identity
+	Keys     challenge.Keys
+	Journal  *journal.Journal // stays the caller's to close, after Close
+	Runner   Runner
+	// Concurrency is how many attempts run at once (at least 1), Queue how many more are accepted.
+	Concurrency, Queue int
+	Version            string // of the harness, as told in the challenge's answer
+	Now                func() time.Time
+	Log                *slog.Logger
+}
+
+// Server holds one boot of a harness's deliveries. Make it with New, serve Handler, end it with Drain and Close.
+type Server struct {
+	cfg     Config
+	boot    string
+	handler http.Handler
+	panics  atomic.Int64
+	waiting chan struct{} // one token for each request that is held open
+
+	life context.Context // ends with Close
+	end  context.CancelCauseFunc
+	jobs sync.WaitGroup // goroutines that run an attempt
+
+	mu       sync.Mutex // the book: one decision and the write that follows it at a time
+	queue    []*job     // accepted, in the order they will start
+	orders   int64
+	active   map[journal.Key]*job
+	pause    pause
+	draining bool
+	left     chan struct{} // signalled when an attempt leaves active
+}
+
+// New makes a server over an open journal. What the last boot left accepted is queued and starts once the agent is ready.
+func New(cfg Config) (*Server, error) {
+	if cfg.Concurrency < 1 {
+		return nil, fmt.Errorf("concurrency: expected at least 1, got %d", cfg.Concurrency)
+	}
+	if cfg.Queue < 0 {
+		return nil, fmt.Errorf("queue: expected at least 0, got %d", cfg.Queue)
+	}
+	if cfg.Journal == nil || cfg.Runner == nil || cfg.Now == nil {
+		return nil, errors.New("server: expected a journal, a runner and a clock")
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	boot, err := newBoot()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg: cfg, boot: boot, active: map[journal.Key]*job{},
+		left: make(chan struct{}, 1), waiting: make(chan struct{}, MaxHeld),
+	}
+	s.life, s.end = context.WithCancelCause(context.Background())
+	s.handler = s.routes()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range cfg.Journal.Accepted() {
+		if err := s.resume(a); err != nil {
+			return nil, err
+		}
+	}
+	s.dispatch()
+	return s, nil
+}
+
+// Boot identifies this life of the harness process.
+func (s *Server) Boot() string { return s.boot }
+
+// Panics counts handlers and runners that panicked; the process lives on.
+func (s *Server) Panics() int64 { return s.panics.Load() }
+
+// AgentChanged is to be called when Runner.Agent answers something else: callers who watch are told, and waiting attempts start.
+func (s *Server) AgentChanged() {
+	s.cfg.Journal.Touch()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pause.reset()
+	s.dispatch()
+}
+
+// Close cancels what runs, waits until it ended and is stored (as far as the journal takes it), and releases held requests.
+// A server that was drained has nothing left to cancel.
+func (s *Server) Close() {
+	s.end(ErrClosing)
+	s.mu.Lock()
+	s.pause.reset()
+	for _, j := range s.queue {
+		j.stopTimer()
+	}
+	s.mu.Unlock()
+	s.jobs.Wait()
+}
+
+func (s *Server) agent() wire.AgentInfo {
+	info := s.cfg.Runner.Agent()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		info.State = wire.AgentDraining
+	}
+	return info
+}
+
+func (s *Server) capacity() wire.Capacity {
+	accepted, running := s.cfg.Journal.Counts()
+	return wire.Capacity{Concurrency: s.cfg.Concurrency, Queue: s.cfg.Queue, Running: running, Queued: accepted}
+}
+
+const bootBytes = 16
+
+func newBoot() (string, error) {
+	var b [bootBytes]byte
+	if _, err := io.ReadFull(rand.Reader, b[:]); err != nil {
+		return "", fmt.Errorf("random boot ID: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(b[:]), nil
+}

@@ -1,0 +1,79 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"time"
+
+	"github.com/hearthdev/hearth/delivery/journal"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+const (
+	firstRetry = time.Second
+	maxRetry   = 30 * time.Second
+)
+
+// store journals the end of an attempt. While the journal cannot take it nobody is told: the attempt stays running in the
+// feed and the write is tried again, loudly, until it works or the harness ends (then the next boot says Interrupted).
+func (s *Server) store(j *job, envelope wire.Envelope) {
+	envelope = fit(envelope)
+	for wait := firstRetry; ; wait = min(2*wait, maxRetry) {
+		s.mu.Lock()
+		_, err := s.cfg.Journal.Finish(j.key, envelope)
+		s.mu.Unlock()
+		if err == nil {
+			return
+		}
+		s.cfg.Log.Error("the result of an attempt cannot be stored and is not served", "run", j.key.RunUID, "attempt", j.key.Attempt, "retry", wait, "cause", err)
+		if errors.Is(err, journal.ErrState) {
+			return
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-s.life.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// fit makes any envelope a valid one within the wire's limit (SPEC.md, Envelope): an output too long for it is cut, and the
+// cut is recorded.
+func fit(e wire.Envelope) wire.Envelope {
+	e.APIVersion = wire.ResultAPIVersion
+	if e.Outcome == "" || e.Reason == "" {
+		e.Outcome, e.Reason = wire.OutcomeFailed, wire.ReasonAgentError
+	}
+	e.Message = wire.CutText(wire.CleanText(e.Message), maxMessage)
+	for !fits(e) {
+		if e.Output == nil || e.Output.Value == "" {
+			e.Output, e.Warnings, e.StopReason, e.Session = nil, nil, "", ""
+			return e
+		}
+		if e.Truncation == nil {
+			sum := sha256.Sum256([]byte(e.Output.Value))
+			e.Truncation = &wire.Truncation{OriginalBytes: int64(len(e.Output.Value)), SHA256: base64.RawURLEncoding.EncodeToString(sum[:])}
+		}
+		cut := *e.Output
+		cut.Value = wire.CutText(cut.Value, len(cut.Value)/2)
+		e.Output = &cut
+	}
+	return e
+}
+
+const maxMessage = 32 << 10
+
+func fits(e wire.Envelope) bool {
+	b, err := wire.Encode(e)
+	return err == nil && len(b) <= wire.MaxEnvelopeBytes
+}
+
+func failed(reason wire.Reason, message string, began, ended time.Time) wire.Envelope {
+	return wire.Envelope{
+		APIVersion: wire.ResultAPIVersion, Outcome: wire.OutcomeFailed, Reason: reason, Message: message,
+		Timing: wire.Timing{StartedAt: began.UTC(), FinishedAt: ended.UTC(), DurationMillis: max(0, ended.Sub(began).Milliseconds())},
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // target is what images are loaded into.
@@ -37,6 +38,23 @@ func newTarget(ctx context.Context, b *builder, getenv func(string) string) (tar
 		loader: loader{command: cluster + " load", progress: b.progress},
 		socket: filepath.Join(filepath.Dir(own), "containerd.sock"), cache: b.cache,
 	}, nil
+}
+
+// loadAll brings the images in, one after the other, and says how each came.
+func loadAll(ctx context.Context, b *builder, images []built, getenv func(string) string) error {
+	to, err := newTarget(ctx, b, getenv)
+	if err != nil {
+		return err
+	}
+	for _, i := range images {
+		start := time.Now()
+		how, err := to.load(ctx, i)
+		if err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(b.progress, "image: %s %s (%s)\n", i.tag, how, time.Since(start).Round(100*time.Millisecond))
+	}
+	return nil
 }
 
 // loader runs a command with the whole archive as its last argument.

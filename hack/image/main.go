@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 )
 
 const usage = `usage: image build [IMAGE...]   build images (default: all), print their archives
@@ -51,20 +50,4 @@ func run(ctx context.Context, root string, args []string, out, progress io.Write
 		return err
 	}
 	return loadAll(ctx, b, images, os.Getenv)
-}
-
-func loadAll(ctx context.Context, b *builder, images []built, getenv func(string) string) error {
-	to, err := newTarget(ctx, b, getenv)
-	if err != nil {
-		return err
-	}
-	for _, i := range images {
-		start := time.Now()
-		how, err := to.load(ctx, i)
-		if err != nil {
-			return err
-		}
-		_, _ = fmt.Fprintf(b.progress, "image: %s %s (%s)\n", i.tag, how, time.Since(start).Round(100*time.Millisecond))
-	}
-	return nil
 }

@@ -60,7 +60,7 @@ type AgentRef struct {
 	Name string `json:"name"`
 	// uid of the Agent that the run was resolved from. Written by admission.
 	// +kubebuilder:validation:Type=string
-// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
 	// generation of the Agent that the run was resolved from. Written by admission.
@@ -107,7 +107,7 @@ type AgentRunStatus struct {
 	PodName string `json:"podName,omitempty"`
 	// podUID pins podName.
 	// +kubebuilder:validation:Type=string
-// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	PodUID types.UID `json:"podUID,omitempty"`
 	// address is host:port of the ACP endpoint while ACPReady is True.
@@ -169,12 +169,12 @@ type DeliveryStatus struct {
 	PodName string `json:"podName,omitempty"`
 	// podUID is the UID of the target's Pod; the attempt belongs to it alone.
 	// +kubebuilder:validation:Type=string
-// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	PodUID types.UID `json:"podUID,omitempty"`
 	// journal is the ID of the target's journal when the attempt was reserved.
 	// +kubebuilder:validation:Type=string
-// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	Journal string `json:"journal,omitempty"`
 	// session is the agent's session that the attempt runs in.
@@ -194,6 +194,9 @@ type DeliveryStatus struct {
 	// losses counts attempts that infrastructure lost.
 	// +optional
 	Losses int32 `json:"losses,omitempty"`
+	// spentSeconds is how long earlier, lost attempts had been running; the starting deadline moves by it.
+	// +optional
+	SpentSeconds int64 `json:"spentSeconds,omitempty"`
 	// targetGeneration is the generation of the Agent that the target's standing run was made from.
 	// +optional
 	TargetGeneration int64 `json:"targetGeneration,omitempty"`
@@ -206,7 +209,7 @@ type DeliveryStatus struct {
 type Output struct {
 	// mediaType of value, for example text/plain.
 	// +kubebuilder:validation:Type=string
-// +kubebuilder:validation:MaxLength=128
+	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	MediaType string `json:"mediaType,omitempty"`
 	// value is the text, cut to 262144 bytes with the cut recorded in truncation.

@@ -30,7 +30,7 @@ func (c Cluster) Up(ctx context.Context, binaries Binaries) error {
 		return err
 	}
 	defer unlock()
-	if err := c.checkOwner(); err != nil {
+	if err := c.checkOwner(ctx); err != nil {
 		return err
 	}
 	components := c.Place.components(binaries)
@@ -107,7 +107,7 @@ func (c Cluster) lock(purpose string) (func(), error) {
 }
 
 // checkOwner refuses to start beside a node in another directory, and removes one that is dead.
-func (c Cluster) checkOwner() error {
+func (c Cluster) checkOwner(ctx context.Context) error {
 	whose, bridge, err := owner()
 	if err != nil || !bridge || whose == "" || whose == c.Place.dir {
 		return err
@@ -121,12 +121,12 @@ func (c Cluster) checkOwner() error {
 		return fmt.Errorf("a cluster runs in %s, and this machine can hold one: HEARTH_CLUSTER_DIR=%s make cluster-down first", whose, whose)
 	}
 	c.say("removing what a cluster in %s left", whose)
-	return other.remove(context.Background(), false)
+	return other.remove(ctx, false)
 }
 
 // healthy says whether every component runs and the node is ready, and waits for a node that is only slow.
 func (c Cluster) healthy(ctx context.Context, components []component) bool {
-	const patience = 30 * time.Second
+	const patience = time.Minute
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {

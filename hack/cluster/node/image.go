@@ -11,28 +11,28 @@ import (
 	"runtime"
 )
 
-// nobody is who Pods' pause processes run as.
+// nobody is who the executables run as.
 const nobody = "65535:65535"
 
-// imageArchive returns what `docker save` would for an image with one executable, /pause.
-func imageArchive(binary []byte) ([]byte, error) {
-	layer, err := archive(tarFile{"pause", 0o755, binary})
+// Image returns what `docker save` would for an image called ref that holds one static executable, which it runs.
+func Image(ref, executable string, binary []byte) ([]byte, error) {
+	layer, err := archive(tarFile{executable, 0o755, binary})
 	if err != nil {
 		return nil, err
 	}
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
-		"config": map[string]any{"Entrypoint": []string{"/pause"}, "User": nobody},
+		"config": map[string]any{"Entrypoint": []string{"/" + executable}, "User": nobody},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + digest(layer)}},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("encode the pause image: %w", err)
+		return nil, fmt.Errorf("encode image %s: %w", ref, err)
 	}
 	manifest, err := json.Marshal([]map[string]any{{
-		"Config": digest(config) + ".json", "RepoTags": []string{pauseImage}, "Layers": []string{digest(layer) + ".tar"},
+		"Config": digest(config) + ".json", "RepoTags": []string{ref}, "Layers": []string{digest(layer) + ".tar"},
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("encode the pause image: %w", err)
+		return nil, fmt.Errorf("encode image %s: %w", ref, err)
 	}
 	return archive(tarFile{"manifest.json", 0o644, manifest}, tarFile{digest(config) + ".json", 0o644, config}, tarFile{digest(layer) + ".tar", 0o644, layer})
 }
@@ -72,7 +72,7 @@ func (p Place) writePauseImage(binary string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the pause binary: %w", err)
 	}
-	image, err := imageArchive(content)
+	image, err := Image(pauseImage, "pause", content)
 	if err != nil {
 		return "", err
 	}

@@ -1,15 +1,114 @@
 package delivery
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
 
 // Assign reserves targets for the waiting runs of one Agent, oldest first (SPEC.md, Lifecycle, Assign). A target of the run's
 // own generation is preferred, then one that is free at once, then the least loaded, ties by name. Runs that do not wait for a
 // target (reserved, terminal, cancelled, not admitted, past their deadline) are left to Decide.
-func Assign(now time.Time, runs []Run, pool Pool) Assignments { panic("not written") }
+func Assign(now time.Time, runs []Run, pool Pool) Assignments {
+	var out Assignments
+	targets := newCandidates(now, pool)
+	for _, run := range oldestFirst(runs) {
+		if !waits(now, run) {
+			continue
+		}
+		if run.NextTime.After(now) {
+			out.RequeueAt = earliest(now, out.RequeueAt, run.NextTime)
+			continue
+		}
+		c := targets.take(run.Generation)
+		if c == nil {
+			out.Refusals = append(out.Refusals, Refusal{Run: run.UID, Reason: targets.reason, Message: targets.message})
+			continue
+		}
+		t := c.target
+		out.Reserves = append(out.Reserves, Reserve{Run: run.UID, Reservation: Reservation{
+			Attempt: run.Attempt + 1, PodName: t.PodName, PodUID: t.PodUID, Journal: t.Journal, Generation: t.Generation, At: now}})
+	}
+	if len(out.Refusals) > 0 {
+		out.RequeueAt = earliest(now, out.RequeueAt, targets.backoffEnds)
+	}
+	return out
+}
 
 // ReserveStatus is the status that a reserving update writes.
-func ReserveStatus(run Run, r Reservation) Status { panic("not written") }
+func ReserveStatus(run Run, r Reservation) Status {
+	p := Progress{Reservation: r, Losses: run.Losses, Spent: run.Spent}
+	return alive(p, PhasePending, ReasonReserved, "attempt reserved for Pod "+r.PodName)
+}
 
 // WaitStatus is the status of a run that was refused a target; nil when it says so already, so that waiting costs one write
 // a reason.
-func WaitStatus(run Run, r Refusal) *Status { panic("not written") }
+func WaitStatus(run Run, r Refusal) *Status {
+	if run.Reason == r.Reason {
+		return nil
+	}
+	s := alive(run.Progress, PhasePending, r.Reason, r.Message)
+	return &s
+}
+
+func waits(now time.Time, r Run) bool {
+	return r.Admitted && !r.Terminal && !r.Cancel && !r.Live() && now.Before(r.startingEnd())
+}
+
+func oldestFirst(runs []Run) []Run {
+	sorted := slices.Clone(runs)
+	slices.SortFunc(sorted, func(a, b Run) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return sorted
+}
+
+// usable says why a target cannot be given work; ReasonTargetBusy also for one that merely backs off. Empty: it can.
+func (t Target) usable(now time.Time) (Reason, string) {
+	switch {
+	case t.Cordoned:
+		return ReasonServiceRecasting, "the standing run is being replaced"
+	case !t.Listening:
+		return ReasonTargetNotReady, cmp.Or(t.Message, "Pod "+t.PodName+" is not ready")
+	case t.Link == LinkNone, t.Link == LinkChallenging:
+		return ReasonTargetNotReady, "Pod " + t.PodName + " has not answered the challenge yet"
+	case t.Link != LinkVerified:
+		return linkReason(t.Link), cmp.Or(t.LinkMessage, "Pod "+t.PodName+" gave no valid answer")
+	case t.Agent != wire.AgentReady:
+		return ReasonTargetNotReady, "the agent in Pod " + t.PodName + " is " + cmp.Or(string(t.Agent), "not ready")
+	case t.BackoffUntil.After(now), t.room() <= 0:
+		return ReasonTargetBusy, "every standing run is at capacity"
+	default:
+		return "", ""
+	}
+}
+
+func (t Target) load() int { return t.Capacity.Running + t.Capacity.Queued + t.Reserved }
+
+func (t Target) room() int { return t.Capacity.Concurrency + t.Capacity.Queue - t.load() }
+
+func linkReason(l LinkState) Reason {
+	switch l {
+	case LinkUnauthenticated:
+		return ReasonTargetUnauthenticated
+	case LinkIncompatible:
+		return ReasonTargetIncompatible
+	case LinkNone, LinkChallenging, LinkVerified, LinkUnreachable:
+		return ReasonTargetUnreachable
+	default:
+		return ReasonTargetUnreachable
+	}
+}
+
+// earliest of the given times that are set and after now; zero if none is.
+func earliest(now time.Time, times ...time.Time) time.Time {
+	var first time.Time
+	for _, t := range times {
+		if t.After(now) && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
+}

@@ -1,5 +1,110 @@
 package delivery
 
-// Shrink cuts an ending further after the API server refused it as too large or invalid (fault row 56). false: there is nothing
-// left to cut.
-func (e Ending) Shrink() (Ending, bool) { panic("not written") }
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"regexp"
+	"time"
+
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+// Bounds of what a record holds, so that its write always fits (SPEC.md, Envelope).
+const (
+	MaxOutputBytes    = 256 << 10
+	MaxMessageBytes   = 4096
+	MaxSessionBytes   = 256
+	MaxMediaTypeBytes = 128
+	maxReasonBytes    = 64
+	// shrunkOutputBytes and shrunkMessageBytes are what is left of a record that was refused as too large.
+	shrunkOutputBytes  = 16 << 10
+	shrunkMessageBytes = 512
+)
+
+const cutNote = " (the record was cut to fit)"
+
+var (
+	reasonPattern   = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+	amountPattern   = regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,9})?$`)
+	currencyPattern = regexp.MustCompile(`^[A-Z]{3}$`)
+	digestPattern   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+)
+
+// newEnding projects an envelope (R27). It comes from an agent's Pod: whatever it holds, the record is valid and bounded.
+func newEnding(now time.Time, e wire.Envelope) Ending {
+	out := Ending{Outcome: e.Outcome, Reason: Reason(e.Reason), Message: cut(e.Message, MaxMessageBytes), Usage: usage(e.Usage),
+		CompletionTime: e.Timing.FinishedAt, RecordedAt: now}
+	switch e.Outcome {
+	case wire.OutcomeSucceeded, wire.OutcomeFailed, wire.OutcomeCancelled, wire.OutcomeInterrupted:
+	default:
+		out.Outcome = wire.OutcomeFailed
+	}
+	if len(out.Reason) > maxReasonBytes || !reasonPattern.MatchString(string(out.Reason)) {
+		out.Reason = Reason(wire.ReasonAgentError)
+	}
+	if out.CompletionTime.IsZero() {
+		out.CompletionTime = now
+	}
+	seconds := max(0, e.Timing.DurationMillis/1000)
+	out.DurationSeconds = &seconds
+	if t := e.Truncation; t != nil {
+		out.Truncation = &wire.Truncation{OriginalBytes: max(0, t.OriginalBytes), SHA256: t.SHA256}
+		if !digestPattern.MatchString(t.SHA256) {
+			out.Truncation.SHA256 = ""
+		}
+	}
+	if e.Output != nil {
+		out.Output = &wire.Output{MediaType: cut(e.Output.MediaType, MaxMediaTypeBytes), Value: wire.CleanText(e.Output.Value)}
+		out.cutOutput(MaxOutputBytes)
+	}
+	return out
+}
+
+// Shrink cuts an ending further after the API server refused it as too large or invalid (fault row 56): first short, then
+// nothing but the reason. false: there is nothing left to cut.
+func (e Ending) Shrink() (Ending, bool) {
+	big := e.Output != nil && len(e.Output.Value) > shrunkOutputBytes || len(e.Message) > shrunkMessageBytes
+	if big {
+		e.cutOutput(shrunkOutputBytes)
+		e.Message = cut(e.Message, shrunkMessageBytes-len(cutNote)) + cutNote
+		return e, true
+	}
+	if e.Output == nil && e.Usage == nil && e.Message == cutNote[1:] {
+		return e, false
+	}
+	e.cutOutput(0)
+	e.Output, e.Usage, e.Message = nil, nil, cutNote[1:]
+	return e, true
+}
+
+// cutOutput says what the whole was; what the harness said of an earlier cut stands, because it saw the whole.
+func (e *Ending) cutOutput(limit int) {
+	if e.Output == nil || len(e.Output.Value) <= limit {
+		return
+	}
+	whole := e.Output.Value
+	if e.Truncation == nil {
+		sum := sha256.Sum256([]byte(whole))
+		e.Truncation = &wire.Truncation{OriginalBytes: int64(len(whole)), SHA256: base64.RawURLEncoding.EncodeToString(sum[:])}
+	}
+	e.Output = &wire.Output{MediaType: e.Output.MediaType, Value: wire.CutText(whole, limit)}
+}
+
+// usage drops figures that no meter can have shown; an absent one was not measured.
+func usage(u *wire.Usage) *wire.Usage {
+	if u == nil {
+		return nil
+	}
+	out := *u
+	for _, n := range []**int64{&out.InputTokens, &out.OutputTokens, &out.TotalTokens} {
+		if *n != nil && **n < 0 {
+			*n = nil
+		}
+	}
+	if c := out.Cost; c != nil && (!amountPattern.MatchString(c.Amount) || !currencyPattern.MatchString(c.Currency)) {
+		out.Cost = nil
+	}
+	return &out
+}
+
+func cut(s string, limit int) string { return wire.CutText(wire.CleanText(s), limit) }

@@ -34,5 +34,23 @@ const (
 // Orphan decides about one attempt that the harness of Pod podUID in namespace listed (SPEC.md, Lifecycle, run deleted;
 // R42, fault rows 31, 32, 53). It is level-triggered: ask at every change and at every look.
 func Orphan(a wire.Attempt, namespace, podUID string, run RunRead) OrphanAction {
-	panic("not written")
+	wanted := run.Found && run.UID == a.Run.UID && !run.Terminal && run.Attempt == a.Attempt && run.PodUID == podUID
+	switch {
+	case a.Run.Namespace != namespace, a.State == wire.StateVoided, a.Recorded:
+		return OrphanLeave
+	case run.Failed: // a refusal is not an absence
+		return OrphanLeave
+	case wanted:
+		return OrphanLeave
+	case !run.Live:
+		return OrphanReadRun
+	case !a.State.Ended() && a.CancelRequested:
+		return OrphanLeave
+	case !a.State.Ended():
+		return OrphanCancel
+	case run.Found && run.UID == a.Run.UID && run.Terminal && !run.Recorded:
+		return OrphanLateResult
+	default:
+		return OrphanMarkRecorded
+	}
 }

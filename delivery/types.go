@@ -130,7 +130,7 @@ type Action int
 const (
 	ActionNone        Action = iota
 	ActionSend               // deliver this same attempt to this same Pod UID
-	ActionLook               // GET the attempt
+	ActionLook               // GET the attempt; on a Link that is not verified challenge at once, and say LookedAt if that fails
 	ActionVoid               // DELETE with ifNotStarted
 	ActionCancel             // DELETE
 	ActionReadPod            // read the target's Pod from the API server, not from a cache
@@ -204,7 +204,8 @@ type Observed struct {
 	Mine bool
 	// AgentGone: the Agent does not exist any more, or another has its name.
 	AgentGone bool
-	// CancelSince is when this process first saw cancel; zero means now.
+	// Since is when this process first saw the reservation, and CancelSince when it first saw cancel; zero means now.
+	Since       time.Time
 	CancelSince time.Time
 	// LiveRun: the run was just read from the API server, not from a cache.
 	LiveRun bool

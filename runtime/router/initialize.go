@@ -1,0 +1,64 @@
+package router
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/coder/acp-go-sdk"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// ClientName is what the harness calls itself to agents.
+const ClientName = "hearth"
+
+// Agent is what an agent said of itself.
+type Agent struct {
+	Name    string
+	Version string
+	// Closes tells whether it understands session/close.
+	Closes bool
+	// Answer is its whole answer to initialize.
+	Answer jsontext.Value
+}
+
+// Initialize greets the agent with protocol version 1 and no capability of a client (SPEC.md, Harness). An agent that answers
+// another version is refused.
+func (c *Conn) Initialize(ctx context.Context, version string) (Agent, error) {
+	raw, err := c.Call(ctx, acp.AgentMethodInitialize, acp.InitializeRequest{
+		ProtocolVersion: acp.ProtocolVersionNumber,
+		ClientInfo:      &acp.Implementation{Name: ClientName, Version: version},
+	})
+	if err != nil {
+		return Agent{}, fmt.Errorf("initialize: %w", err)
+	}
+	var answer struct {
+		ProtocolVersion jsontext.Value `json:"protocolVersion"`
+		AgentInfo       struct {
+			Name    string `json:"name"`
+			Version string `json:"version"`
+		} `json:"agentInfo"`
+		AgentCapabilities struct {
+			SessionCapabilities struct {
+				Close jsontext.Value `json:"close"`
+			} `json:"sessionCapabilities"`
+		} `json:"agentCapabilities"`
+	}
+	if err := json.Unmarshal(raw, &answer, lenient); err != nil {
+		return Agent{}, fmt.Errorf("initialize: the answer is not the protocol's: %w", err)
+	}
+	if got := string(answer.ProtocolVersion); got != fmt.Sprint(acp.ProtocolVersionNumber) {
+		return Agent{}, fmt.Errorf("initialize: the agent answered protocolVersion %.32s; expected %d", orNone(got), acp.ProtocolVersionNumber)
+	}
+	return Agent{
+		Name: answer.AgentInfo.Name, Version: answer.AgentInfo.Version,
+		Closes: answer.AgentCapabilities.SessionCapabilities.Close.Kind() == '{', Answer: raw,
+	}, nil
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "(none)"
+	}
+	return s
+}

@@ -1,0 +1,201 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/test/harness"
+)
+
+const (
+	secretGoal = "a confidential goal"
+	patience   = 10 * time.Second
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// changes collects what a Link told.
+type changes struct {
+	mu  sync.Mutex
+	all []Change
+}
+
+func (c *changes) add(x Change) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, x)
+}
+
+func (c *changes) runs() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[string]int{}
+	for _, x := range c.all {
+		for _, r := range x.Runs {
+			out[r.Name]++
+		}
+	}
+	return out
+}
+
+func testConfig(t *testing.T, address string) Config {
+	t.Helper()
+	return Config{
+		Target:  wire.Identity{Namespace: "team", PodName: "reviewer-1", PodUID: "pod-1"},
+		Address: address, Keys: harness.Keys(t, "pod-1"), Now: time.Now, Random: rand.Reader,
+		Log: slog.New(slog.DiscardHandler), Changed: func(Change) {},
+		Backoff:  func(int) time.Duration { return 20 * time.Millisecond },
+		Timeouts: Timeouts{Dial: 2 * time.Second, Call: 2 * time.Second},
+	}
+}
+
+func open(t *testing.T, cfg Config) *Link {
+	t.Helper()
+	l, err := New(cfg)
+	require.NoError(t, err)
+	l.Start()
+	t.Cleanup(l.Close)
+	return l
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	require.Eventually(t, done, patience, 5*time.Millisecond, what)
+}
+
+func verifiedLink(t *testing.T, cfg Config) *Link {
+	t.Helper()
+	l := open(t, cfg)
+	eventually(t, "verified", func() bool { s := l.Status(); return s.State == StateVerified && s.Listed })
+	return l
+}
+
+func runRef(name string) wire.RunRef {
+	return wire.RunRef{Namespace: "team", Name: name, UID: "uid-" + name}
+}
+
+func request(l *Link, name string, attempt int64, goal string) wire.DeliveryRequest {
+	return wire.DeliveryRequest{
+		APIVersion: wire.APIVersion, Run: runRef(name), Attempt: attempt, Target: l.target(), Journal: l.Status().Journal, Goal: goal,
+	}
+}
+
+func seen(l *Link, name string, attempt int64) (Attempt, wire.State) {
+	a, ok := l.Snapshot(Key{RunUID: "uid-" + name, Attempt: attempt})
+	if !ok || a.Seen == nil {
+		return a, ""
+	}
+	return a, a.Seen.State
+}
+
+// idle waits until no call about an attempt is under way.
+func idle(t *testing.T, l *Link, name string, attempt int64) Attempt {
+	t.Helper()
+	var a Attempt
+	eventually(t, "call ended", func() bool {
+		a, _ = l.Snapshot(Key{RunUID: "uid-" + name, Attempt: attempt})
+		return !a.InFlight
+	})
+	return a
+}
+
+// stranger listens on a loopback address, keeps every byte it gets, and treats each connection as told.
+type stranger struct {
+	listener net.Listener
+	group    sync.WaitGroup
+	mu       sync.Mutex
+	got      bytes.Buffer
+	accepted int
+	open     []net.Conn
+}
+
+// newStranger starts one; respond gets what it read so far on a connection and the connection.
+func newStranger(t *testing.T, address string, respond func(request []byte, c net.Conn)) *stranger {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+	require.NoError(t, err)
+	s := &stranger{listener: listener}
+	s.group.Go(func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.accepted++
+			s.open = append(s.open, c)
+			s.mu.Unlock()
+			s.group.Go(func() { s.serve(c, respond) })
+		}
+	})
+	t.Cleanup(s.close)
+	return s
+}
+
+func (s *stranger) serve(c net.Conn, respond func([]byte, net.Conn)) {
+	defer func() { _ = c.Close() }()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := c.Read(buffer)
+		s.mu.Lock()
+		s.got.Write(buffer[:n])
+		s.mu.Unlock()
+		if n > 0 {
+			respond(buffer[:n], c)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (s *stranger) close() {
+	_ = s.listener.Close()
+	s.mu.Lock()
+	for _, c := range s.open {
+		_ = c.Close()
+	}
+	s.mu.Unlock()
+	s.group.Wait()
+}
+
+func (s *stranger) bytes() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.got.String()
+}
+
+func (s *stranger) connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.accepted
+}
+
+// proxy is a stranger that passes bytes to a real harness until it is told to do something else.
+func relay(t *testing.T, to string, transform func(response []byte) []byte) *stranger {
+	t.Helper()
+	return newStranger(t, "127.0.0.1:0", func(request []byte, c net.Conn) {
+		ctx, cancel := context.WithTimeout(context.Background(), patience) //nolint:usetesting // a connection may outlive the test's context
+		defer cancel()
+		up, err := (&net.Dialer{}).DialContext(ctx, "tcp", to)
+		if err != nil {
+			return
+		}
+		defer func() { _ = up.Close() }()
+		_, _ = up.Write(request)
+		_ = up.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+		response, _ := io.ReadAll(up)
+		_, _ = c.Write(transform(response))
+	})
+}

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -37,9 +36,9 @@ func (b *book) put(attempt int64, k Known) {
 }
 
 func (b *book) pick(t *rapid.T, state wire.State) *Known {
-	for n := range maps.Keys(b.attempts) {
-		if b.attempts[n].State == state {
-			return b.attempts[n]
+	for n := int64(1); n <= b.highest; n++ { // in order, so that a failure can be replayed
+		if k := b.attempts[n]; k != nil && k.State == state {
+			return k
 		}
 	}
 	t.Skip("none is " + string(state))

@@ -14,10 +14,7 @@ import (
 func Assign(now time.Time, runs []Run, pool Pool) Assignments {
 	var out Assignments
 	targets := newCandidates(now, pool)
-	for _, run := range oldestFirst(runs) {
-		if !waits(now, run) {
-			continue
-		}
+	for _, run := range oldestFirst(now, runs) {
 		if run.NextTime.After(now) {
 			out.RequeueAt = earliest(now, out.RequeueAt, run.NextTime)
 			continue
@@ -29,7 +26,7 @@ func Assign(now time.Time, runs []Run, pool Pool) Assignments {
 		}
 		t := c.target
 		out.Reserves = append(out.Reserves, Reserve{Run: run.UID, Reservation: Reservation{
-			Attempt: run.Attempt + 1, PodName: t.PodName, PodUID: t.PodUID, Journal: t.Journal, Generation: t.Generation, At: now}})
+			Attempt: run.Attempt + 1, PodName: t.PodName, PodUID: t.PodUID, Journal: t.Journal, Generation: t.Generation, By: pool.By, At: now}})
 	}
 	if len(out.Refusals) > 0 {
 		out.RequeueAt = earliest(now, out.RequeueAt, targets.backoffEnds)
@@ -53,16 +50,22 @@ func WaitStatus(run Run, r Refusal) *Status {
 	return &s
 }
 
-func waits(now time.Time, r Run) bool {
+func waits(now time.Time, r *Run) bool {
 	return r.Admitted && !r.Terminal && !r.Cancel && !r.Live() && now.Before(r.startingEnd())
 }
 
-func oldestFirst(runs []Run) []Run {
-	sorted := slices.Clone(runs)
-	slices.SortFunc(sorted, func(a, b Run) int {
+// oldestFirst is the waiting ones, by age; pointers, because ten thousand runs are sorted here.
+func oldestFirst(now time.Time, runs []Run) []*Run {
+	var waiting []*Run
+	for i := range runs {
+		if waits(now, &runs[i]) {
+			waiting = append(waiting, &runs[i])
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *Run) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 	})
-	return sorted
+	return waiting
 }
 
 // usable says why a target cannot be given work; ReasonTargetBusy also for one that merely backs off. Empty: it can.

@@ -13,22 +13,26 @@ type candidate struct {
 	load   int
 }
 
-func (c *candidate) room() int { return c.target.Capacity.Concurrency + c.target.Capacity.Queue - c.load }
+func (c *candidate) room() int {
+	return c.target.Capacity.Concurrency + c.target.Capacity.Queue - c.load
+}
 
-// entry is a candidate as it stood when it was put into a queue; with another load it is stale.
+// entry is a candidate as it stood when it was put into a queue; when its load has moved on, the entry is stale.
 type entry struct {
-	*candidate
+	c    *candidate
 	load int
 }
 
-func (s entry) compare(o entry) int {
-	busy := func(s entry) int {
-		if s.load < s.target.Capacity.Concurrency {
-			return 0
-		}
-		return 1
+func (e entry) compare(o entry) int {
+	return cmp.Or(cmp.Compare(e.busy(), o.busy()), cmp.Compare(e.load, o.load), cmp.Compare(e.c.target.PodName, o.c.target.PodName))
+}
+
+// busy is 0 for a target that would start the work at once and 1 for one that would queue it.
+func (e entry) busy() int {
+	if e.load < e.c.target.Capacity.Concurrency {
+		return 0
 	}
-	return cmp.Or(cmp.Compare(busy(s), busy(o)), cmp.Compare(s.load, o.load), cmp.Compare(s.target.PodName, o.target.PodName))
+	return 1
 }
 
 // queue is a heap of entries, best first.
@@ -47,8 +51,8 @@ func (q *queue) Pop() any {
 // best is the best candidate with room; stale entries are dropped on the way.
 func (q *queue) best() *candidate {
 	for q.Len() > 0 {
-		if top := (*q)[0]; top.load == top.candidate.load && top.room() > 0 {
-			return top.candidate
+		if top := (*q)[0]; top.load == top.c.load && top.c.room() > 0 {
+			return top.c
 		}
 		heap.Pop(q)
 	}

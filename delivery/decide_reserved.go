@@ -44,8 +44,10 @@ func (c situation) voided() Decision {
 		return c.finish(ReasonAgentNotFound, "the Agent that it was resolved from does not exist any more")
 	case c.startingOver():
 		return c.finish(ReasonStartingDeadlineExceeded, "it had not started within its starting deadline")
+	case c.obs.Sent.Outcome == SendNotTaken && c.obs.Sent.Code != "":
+		return c.giveBack(refusalReason(c.obs.Sent.Code), cmp.Or(c.obs.Sent.Message, "its target did not take it"))
 	default:
-		return c.giveBack(refusalReason(c.obs.Sent.Code), cmp.Or(c.obs.Sent.Message, "its target gave it back unstarted"))
+		return c.giveBack(ReasonTargetNotReady, "its target gave it back unstarted")
 	}
 }
 
@@ -154,6 +156,8 @@ func (c situation) unknown() Decision {
 		return c.lose(ReasonOutcomeUnknown, "its target has forgotten an attempt that it had accepted")
 	case c.startingOver(), c.obs.AgentGone, refused && mustVoid(c.obs.Sent.Code), absent && c.obs.Cordoned:
 		return c.call(ActionVoid, d)
+	case absent && c.run.By != "" && !c.mine():
+		return c.disown()
 	case absent:
 		return c.call(ActionSend, d)
 	default:

@@ -32,18 +32,22 @@ func (c situation) foreign() bool {
 	return a != nil && a.State != wire.StateVoided && a.Digest != c.run.Digest
 }
 
+// mine: this process made the reservation, remembers all it did about it, and no other has sent it since: that one would have
+// cleared By first.
+func (c situation) mine() bool { return c.mine() && c.obs.Self != "" && c.run.By == c.obs.Self }
+
 // unsent tells whether it is proven that the harness has nothing of this attempt and will not get it: this process reserved it,
 // and has not sent it or was refused the only time. Found after a restart, it is not (fault row 2).
 func (c situation) unsent() bool {
 	s := c.obs.Sent
 	refused := s.Count == 1 && s.Outcome == SendNotTaken && !mustVoid(s.Code)
-	return c.obs.Mine && !c.obs.InFlight && c.seen() == nil && !c.accepted() && (s.Count == 0 || refused)
+	return c.mine() && !c.obs.InFlight && c.seen() == nil && !c.accepted() && (s.Count == 0 || refused)
 }
 
 // rejected: the answer 400 came to the first send ever of this attempt.
 func (c situation) rejected() bool {
 	s := c.obs.Sent
-	return c.obs.Mine && !c.obs.InFlight && s.Count == 1 && s.Outcome == SendRejected && c.known() == nil
+	return c.mine() && !c.obs.InFlight && s.Count == 1 && s.Outcome == SendRejected && c.known() == nil
 }
 
 // accepted: the harness has journalled it, by its own word or by the status we wrote upon it.

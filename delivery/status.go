@@ -47,6 +47,13 @@ func (c situation) progress() Progress {
 	return p
 }
 
+// disown makes it known, under the lock, that the reservation may be sent by others than its maker.
+func (c situation) disown() Decision {
+	s := c.status(ReasonReserved, "attempt reserved for Pod "+c.run.PodName)
+	s.By = ""
+	return Decision{Action: ActionDisown, Status: s}
+}
+
 // giveBack ends a reservation that is proven not to have run: no loss (R45).
 func (c situation) giveBack(reason Reason, message string) Decision {
 	p := Progress{Reservation: Reservation{Attempt: c.run.Attempt}, Losses: c.run.Losses, Spent: c.run.Spent}

@@ -19,6 +19,9 @@ type Reservation struct {
 	Digest string
 	// Generation of the Agent that the target's standing run was made from.
 	Generation int64
+	// By is the controller process that made it, a name new at every start. Only that process may conclude anything from not
+	// having sent it. Another one clears By, under the lock, before it sends: from then on nobody may (fault rows 7, 8).
+	By string
 	// At is when it was made, by the controller's clock; zero means that there is none.
 	At time.Time
 }
@@ -139,6 +142,7 @@ const (
 	ActionNextAttempt        // write Status (locked): the attempt was lost, another may follow
 	ActionRecord             // write Status (locked): the envelope's terminal record; then tell the harness
 	ActionFinish             // write Status (locked): a terminal record of the controller's own
+	ActionDisown             // write Status (locked): By is cleared, so that a send by this process is allowed
 )
 
 // Decision is what Decide wants.
@@ -199,8 +203,9 @@ const (
 
 // Observed is what the controller knows of the reserved attempt besides the run itself. Everything here is memory.
 type Observed struct {
-	// Mine: this process made the reservation and holds the object that the reserving update returned, or has seen it since.
+	// Self is this process's name, as in Reservation.By. Mine: it made the reservation and remembers all it did about it.
 	// A reservation found after a restart is not mine: its sends are unknown.
+	Self string
 	Mine bool
 	// AgentGone: the Agent does not exist any more, or another has its name.
 	AgentGone bool
@@ -264,6 +269,8 @@ type Target struct {
 
 // Pool is everything one Agent could deliver to.
 type Pool struct {
+	// By is the name of this controller process, for its reservations.
+	By      string
 	Targets []Target
 	// Recasting: a standing run ended and its replacement waits out its backoff. Message is shown with it.
 	Recasting bool

@@ -29,7 +29,7 @@ type refusal struct{ *wire.Problem }
 func (l *Link) dial(ctx context.Context) (net.Conn, wire.ChallengeAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeouts.Dial)
 	defer cancel()
-	defer context.AfterFunc(l.ctx, cancel)()
+	defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // the life of the Link ends the dial too
 
 	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", l.Address())
 	if err != nil {

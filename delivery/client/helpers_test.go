@@ -1,12 +1,15 @@
 package client
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
+	"github.com/hearthdev/hearth/challenge"
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -194,8 +197,18 @@ func relay(t *testing.T, to string, transform func(response []byte) []byte) *str
 		}
 		defer func() { _ = up.Close() }()
 		_, _ = up.Write(request)
-		_ = up.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+		_ = up.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 		response, _ := io.ReadAll(up)
 		_, _ = c.Write(transform(response))
 	})
+}
+
+func newReader(b []byte) *bufio.Reader { return bufio.NewReader(bytes.NewReader(b)) }
+
+// signedRequest is what an answer to a request covers.
+func signedRequest(r *http.Request) challenge.Request {
+	return challenge.Request{
+		Method: r.Method, Target: r.RequestURI, PodName: "reviewer-1", PodUID: "pod-1",
+		Boot: r.Header.Get(wire.HeaderBoot), Challenge: r.Header.Get(wire.HeaderChallenge),
+	}
 }

@@ -43,6 +43,8 @@ func (j *Journal) openFile(path string) (contents, error) {
 	if err != nil {
 		return contents{}, err
 	}
+	j.file.Lock()
+	defer j.file.Unlock()
 	j.db = db
 	return c, nil
 }
@@ -91,7 +93,9 @@ func openChecked(path string) (db *bbolt.DB, c contents, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			if db == nil && file != nil {
-				_ = file.Close() // bbolt panicked while opening: nobody else will close it
+				// bbolt panicked while opening, so nobody else will close the file; its memory map outlives that, and would keep the lock.
+				_ = unix.Flock(int(file.Fd()), unix.LOCK_UN) //nolint:gosec // a descriptor fits
+				_ = file.Close()
 			}
 			err = fmt.Errorf("%w: %v", errDamaged, r)
 		}
@@ -100,6 +104,9 @@ func openChecked(path string) (db *bbolt.DB, c contents, err error) {
 			db = nil
 		}
 	}()
+	if err := checkMeta(path); err != nil {
+		return nil, contents{}, err
+	}
 	var errno syscall.Errno
 	db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
 		f, err := os.OpenFile(name, flag&^os.O_CREATE, mode) //nolint:gosec // the data directory is configuration
@@ -146,15 +153,6 @@ func syncDir(dir string) error {
 		return fmt.Errorf("sync directory: %w", err)
 	}
 	return nil
-}
-
-// free is how many bytes an unprivileged writer can still write in a directory.
-func free(dir string) (uint64, error) {
-	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil {
-		return 0, fmt.Errorf("free space: %w", err)
-	}
-	return s.Bavail * uint64(s.Bsize), nil //nolint:gosec // a block size is positive
 }
 
 // full marks the errors that mean a full disk.

@@ -30,8 +30,8 @@ const (
 	MaxAttempts = 100_000
 	// voidReserve is how many more may be voided unseen when the journal is full: a cancel is not to fail for that.
 	voidReserve = 10_000
-	// MinFreeBytes must be free on the disk for an accept: the goal, the result and what bbolt copies along the way.
-	MinFreeBytes = 8 << 20
+	// ReserveBytes are kept taken on the disk for ends: a result of full size and what bbolt copies along the way.
+	ReserveBytes = 4 << 20
 	// maxAside is how many damaged files are kept for a person to look at.
 	maxAside = 3
 
@@ -60,9 +60,9 @@ type Config struct {
 	Now  func() time.Time
 	Log  *slog.Logger // nil: none
 	Keep int          // recorded results that keep their envelope; 0: DefaultKeep
-	// MaxAttempts and MinFreeBytes replace the constants of the same name when above 0.
+	// MaxAttempts and ReserveBytes replace the constants of the same name when above 0.
 	MaxAttempts  int
-	MinFreeBytes uint64
+	ReserveBytes int64
 	// BeforeWrite and AfterWrite are called around every durable write with its name; an error from BeforeWrite fails the
 	// write before it is begun. They are the cut points of crash tests; nil in production.
 	BeforeWrite func(write string) error
@@ -109,8 +109,8 @@ func Open(cfg Config) (*Journal, error) {
 	if cfg.MaxAttempts <= 0 {
 		cfg.MaxAttempts = MaxAttempts
 	}
-	if cfg.MinFreeBytes == 0 {
-		cfg.MinFreeBytes = MinFreeBytes
+	if cfg.ReserveBytes <= 0 {
+		cfg.ReserveBytes = ReserveBytes
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("journal directory: %w", err)

@@ -9,12 +9,24 @@ import (
 )
 
 // update makes one durable write; j.write is held. When it returns nil the write is synced. When it returns an error the
-// write is not in the file: a commit that failed half way is looked at again, because bbolt may have written its meta page
-// before the sync failed.
+// write is not in the file. A full disk gets the reserve first, unless more is to be accepted.
 func (j *Journal) update(name string, change func(tx *bbolt.Tx, c *counts) error) error {
+	err := j.try(name, change)
+	if errors.Is(err, ErrFull) && name != writeAccept && j.spendReserve() {
+		err = j.try(name, change)
+	}
+	if err != nil {
+		return fmt.Errorf("journal %s: %w", name, err)
+	}
+	return nil
+}
+
+// try makes one durable write. A commit that failed half way is looked at again, because bbolt may have written its meta page
+// before the sync failed.
+func (j *Journal) try(name string, change func(tx *bbolt.Tx, c *counts) error) error {
 	if j.cfg.BeforeWrite != nil {
 		if err := j.cfg.BeforeWrite(name); err != nil {
-			return fmt.Errorf("journal %s: %w", name, full(err))
+			return full(err)
 		}
 	}
 	if err := j.reopen(); err != nil {
@@ -30,7 +42,7 @@ func (j *Journal) update(name string, change func(tx *bbolt.Tx, c *counts) error
 	})
 	if err != nil {
 		if err := j.settleFailed(next, err); err != nil {
-			return fmt.Errorf("journal %s: %w", name, full(err))
+			return full(err)
 		}
 	}
 	j.counts = next
@@ -39,6 +51,9 @@ func (j *Journal) update(name string, change func(tx *bbolt.Tx, c *counts) error
 	}
 	return nil
 }
+
+// writeAccept is the one write that takes on more.
+const writeAccept = "accept"
 
 // settleFailed finds out what a failed commit left: it opens the file again, and only if the write is there and can now be
 // synced is it a success after all.

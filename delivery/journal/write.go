@@ -27,7 +27,7 @@ func (j *Journal) Accept(r wire.DeliveryRequest) (wire.Attempt, error) {
 	if r.Limits != nil {
 		work.Limits = *r.Limits
 	}
-	return j.add("accept", s, &work)
+	return j.add(writeAccept, s, &work)
 }
 
 // VoidUnseen journals a tombstone for an attempt that never arrived: it will not run if it does. Only its run's UID is known.
@@ -190,19 +190,12 @@ func dropOld(tx *bbolt.Tx, c *counts, keep int64, before time.Time) error {
 	return nil
 }
 
-// room refuses an accept while the goal and its result might not fit.
+// room refuses an accept while its end might not fit.
 func (j *Journal) room() error {
 	if j.counts.Attempts >= int64(j.cfg.MaxAttempts) {
 		return fmt.Errorf("%w: it remembers %d attempts", ErrFull, j.counts.Attempts)
 	}
-	bytes, err := free(j.cfg.Dir)
-	if err != nil {
-		return err
-	}
-	if bytes < j.cfg.MinFreeBytes {
-		return fmt.Errorf("%w: %d bytes are free on its disk, expected at least %d", ErrFull, bytes, j.cfg.MinFreeBytes)
-	}
-	return nil
+	return j.keepReserve()
 }
 
 func (j *Journal) now() time.Time { return j.cfg.Now().UTC().Round(0) }

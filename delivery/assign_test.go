@@ -1,0 +1,214 @@
+package delivery
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+func waitingRun(n int) Run {
+	return Run{UID: fmt.Sprint("run-", n), Name: fmt.Sprintf("review-%05d", n), Generation: 3, Created: noon.Add(time.Duration(n) * time.Second), Admitted: true, Starting: time.Hour}
+}
+
+func goodTarget(n int) Target {
+	return Target{PodName: fmt.Sprintf("reviewer-%d", n), PodUID: fmt.Sprint("pod-", n), Generation: 3, Listening: true, Link: LinkVerified,
+		Journal: fmt.Sprint("journal-", n), Agent: wire.AgentReady, Capacity: wire.Capacity{Concurrency: 1, Queue: 1}}
+}
+
+func targetWith(n int, change func(*Target)) Target {
+	t := goodTarget(n)
+	change(&t)
+	return t
+}
+
+// chosen is the target of each run in the order of assignment.
+func chosen(a Assignments) []string {
+	var out []string
+	for _, r := range a.Reserves {
+		out = append(out, r.Run+"→"+r.Reservation.PodName)
+	}
+	return out
+}
+
+// R33; SPEC.md, Lifecycle, Assign.
+func TestAssignPrefersItsGenerationThenFreeThenLeastLoadedThenName(t *testing.T) {
+	runs := []Run{waitingRun(2), waitingRun(1)}
+	load := func(running, queued, reserved int) func(*Target) {
+		return func(t *Target) {
+			t.Capacity = wire.Capacity{Concurrency: 2, Queue: 3, Running: running, Queued: queued}
+			t.Reserved = reserved
+		}
+	}
+	for name, c := range map[string]struct {
+		targets []Target
+		want    []string
+	}{
+		"oldest first, names break ties":        {[]Target{goodTarget(2), goodTarget(1)}, []string{"run-1→reviewer-1", "run-2→reviewer-2"}},
+		"one with room for two":                 {[]Target{goodTarget(1)}, []string{"run-1→reviewer-1", "run-2→reviewer-1"}},
+		"least loaded":                          {[]Target{targetWith(1, load(1, 0, 0)), targetWith(2, load(0, 0, 0))}, []string{"run-1→reviewer-2", "run-2→reviewer-1"}},
+		"reserved counts as load":               {[]Target{targetWith(1, load(0, 0, 2)), targetWith(2, load(1, 0, 0))}, []string{"run-1→reviewer-2", "run-2→reviewer-1"}},
+		"one that starts it before a queue":     {[]Target{targetWith(1, func(t *Target) { t.Capacity.Running = 1 }), targetWith(2, load(1, 0, 0))}, []string{"run-1→reviewer-2", "run-2→reviewer-1"}},
+		"full ones have no room":                {[]Target{targetWith(1, load(2, 3, 0)), targetWith(2, load(2, 2, 0))}, []string{"run-1→reviewer-2"}},
+		"reserved takes room":                   {[]Target{targetWith(1, load(2, 2, 1)), targetWith(2, load(2, 1, 1))}, []string{"run-1→reviewer-2"}},
+		"its own generation before a freer one": {[]Target{targetWith(1, func(t *Target) { t.Generation = 4 }), targetWith(2, load(1, 0, 0))}, []string{"run-1→reviewer-2", "run-2→reviewer-2"}},
+		"any generation before none":            {[]Target{targetWith(1, func(t *Target) { t.Generation = 4 })}, []string{"run-1→reviewer-1", "run-2→reviewer-1"}},
+		"cordoned ones have no room (row 39)":   {[]Target{targetWith(1, func(t *Target) { t.Cordoned = true })}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, c.want, chosen(Assign(later, runs, Pool{Targets: c.targets})))
+		})
+	}
+}
+
+// R28: why a run waits. The target nearest to taking work explains it.
+func TestARefusalSaysWhy(t *testing.T) {
+	notListening := targetWith(1, func(t *Target) { t.Listening, t.Message = false, "ImagePullBackOff: no such image" })
+	link := func(s LinkState) Target {
+		return targetWith(2, func(t *Target) { t.Link, t.LinkMessage = s, "link says" })
+	}
+	full := targetWith(3, func(t *Target) { t.Capacity.Running = 2 })
+	backingOff := targetWith(4, func(t *Target) { t.BackoffUntil = later.Add(7 * time.Second) })
+	for name, c := range map[string]struct {
+		pool    Pool
+		reason  Reason
+		message string
+	}{
+		"no standing run":                {Pool{}, ReasonWaitingForService, "no standing run"},
+		"recast":                         {Pool{Recasting: true}, ReasonServiceRecasting, "being replaced"},
+		"recast, with its own message":   {Pool{Recasting: true, Message: "recast in 8s"}, ReasonServiceRecasting, "recast in 8s"},
+		"only a cordoned one":            {Pool{Targets: []Target{targetWith(1, func(t *Target) { t.Cordoned = true })}}, ReasonServiceRecasting, "replaced"},
+		"not ready, with its message":    {Pool{Targets: []Target{notListening}}, ReasonTargetNotReady, "ImagePullBackOff: no such image"},
+		"not challenged yet":             {Pool{Targets: []Target{link(LinkChallenging)}}, ReasonTargetNotReady, "challenge"},
+		"no Link yet":                    {Pool{Targets: []Target{link(LinkNone)}}, ReasonTargetNotReady, "challenge"},
+		"agent down":                     {Pool{Targets: []Target{targetWith(1, func(t *Target) { t.Agent = wire.AgentDown })}}, ReasonTargetNotReady, "down"},
+		"ready but unreachable (row 27)": {Pool{Targets: []Target{link(LinkUnreachable)}}, ReasonTargetUnreachable, "link says"},
+		"unauthenticated":                {Pool{Targets: []Target{link(LinkUnauthenticated)}}, ReasonTargetUnauthenticated, "link says"},
+		"incompatible (row 49)":          {Pool{Targets: []Target{link(LinkIncompatible)}}, ReasonTargetIncompatible, "link says"},
+		"full":                           {Pool{Targets: []Target{full}}, ReasonTargetBusy, "capacity"},
+		"backing off (row 28)":           {Pool{Targets: []Target{backingOff}}, ReasonTargetBusy, "capacity"},
+		"busy explains better":           {Pool{Targets: []Target{notListening, link(LinkUnreachable), full}}, ReasonTargetBusy, "capacity"},
+		"not ready, while one recasts":   {Pool{Recasting: true, Targets: []Target{notListening}}, ReasonTargetNotReady, "ImagePull"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := waitingRun(1)
+			a := Assign(later, []Run{run}, c.pool)
+			require.Empty(t, a.Reserves)
+			require.Len(t, a.Refusals, 1)
+			assert.Equal(t, run.UID, a.Refusals[0].Run)
+			assert.Equal(t, c.reason, a.Refusals[0].Reason)
+			assert.Contains(t, a.Refusals[0].Message, c.message)
+			s := WaitStatus(run, a.Refusals[0])
+			require.NotNil(t, s)
+			assert.Equal(t, PhasePending, s.Phase)
+			assert.Equal(t, Condition{Unknown, c.reason, a.Refusals[0].Message}, s.Succeeded)
+			assert.Equal(t, False, s.Delivered.Status)
+			run.Reason = c.reason
+			assert.Nil(t, WaitStatus(run, a.Refusals[0]), "P7: one write a reason")
+		})
+	}
+	assert.Equal(t, later.Add(7*time.Second), Assign(later, []Run{waitingRun(1)}, Pool{Targets: []Target{backingOff}}).RequeueAt)
+	assert.Zero(t, Assign(later, nil, Pool{Targets: []Target{backingOff}}).RequeueAt, "nobody waits for it")
+}
+
+func TestAssignLeavesOthersToDecide(t *testing.T) {
+	for name, change := range map[string]func(*Run){
+		"terminal":        func(r *Run) { r.Terminal = true },
+		"cancelled":       func(r *Run) { r.Cancel = true },
+		"not admitted":    func(r *Run) { r.Admitted = false },
+		"reserved":        func(r *Run) { r.At = reserved },
+		"past its time":   func(r *Run) { r.Created = later.Add(-time.Hour) },
+		"after next time": func(r *Run) { r.NextTime = later.Add(time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := waitingRun(1)
+			change(&run)
+			a := Assign(later, []Run{run}, Pool{Targets: []Target{goodTarget(1)}})
+			assert.Empty(t, a.Reserves)
+			assert.Empty(t, a.Refusals)
+			assert.Equal(t, run.NextTime, a.RequeueAt)
+		})
+	}
+}
+
+// I7: a number is never used twice, whatever became of the last attempt.
+func TestAReservationHasANewNumberAndWhatTheSendNeeds(t *testing.T) {
+	run := waitingRun(1)
+	run.Attempt, run.Losses, run.Spent, run.NextTime = 4, 2, time.Minute, later.Add(-1)
+	r := Assign(later, []Run{run}, Pool{By: "me", Targets: []Target{goodTarget(1)}}).Reserves[0].Reservation.Seal(run.UID, testGoal)
+	assert.Equal(t, Reservation{Attempt: 5, PodName: "reviewer-1", PodUID: "pod-1", Journal: "journal-1", Digest: wire.Digest("run-1", 5, testGoal), Generation: 3, By: "me", At: later}, r)
+	s := ReserveStatus(run, r)
+	assert.Equal(t, Progress{Reservation: r, Losses: 2, Spent: time.Minute}, s.Progress)
+	assert.Equal(t, ReasonReserved, s.Succeeded.Reason)
+	assert.Equal(t, PhasePending, s.Phase)
+}
+
+// R33, I7: whatever the runs and targets, nothing is oversubscribed, nobody is served twice, nobody is forgotten, and the order
+// in which they are listed does not matter.
+func TestAssignIsFairBoundedAndDeterministic(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var runs []Run
+		for i := range rapid.IntRange(0, 20).Draw(t, "runs") {
+			r := waitingRun(i)
+			r.Generation = rapid.Int64Range(1, 3).Draw(t, "generation")
+			runs = append(runs, r)
+		}
+		var pool Pool
+		for i := range rapid.IntRange(0, 6).Draw(t, "targets") {
+			n := rapid.IntRange(0, 3)
+			pool.Targets = append(pool.Targets, targetWith(i, func(x *Target) {
+				x.Generation, x.Cordoned = rapid.Int64Range(1, 3).Draw(t, "g"), n.Draw(t, "cordoned") == 0
+				x.Capacity = wire.Capacity{Concurrency: n.Draw(t, "c"), Queue: n.Draw(t, "q"), Running: n.Draw(t, "r")}
+				x.Reserved = n.Draw(t, "reserved")
+			}))
+		}
+		a := Assign(later, runs, pool)
+		room := map[string]int{}
+		for _, x := range pool.Targets {
+			if !x.Cordoned {
+				room[x.PodUID] = max(0, x.room())
+			}
+		}
+		served := map[string]bool{}
+		for i, r := range a.Reserves {
+			room[r.Reservation.PodUID]--
+			require.GreaterOrEqual(t, room[r.Reservation.PodUID], 0, "oversubscribed")
+			require.Equal(t, runs[i].UID, r.Run, "oldest first")
+			served[r.Run] = true
+		}
+		if len(a.Refusals) > 0 {
+			for _, left := range room {
+				require.Zero(t, left, "refused while there was room")
+			}
+		}
+		require.Len(t, served, len(runs)-len(a.Refusals))
+		shuffle := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // order only
+		runs, pool.Targets = slices.Clone(runs), slices.Clone(pool.Targets)
+		shuffle.Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
+		shuffle.Shuffle(len(pool.Targets), func(i, j int) { pool.Targets[i], pool.Targets[j] = pool.Targets[j], pool.Targets[i] })
+		require.Equal(t, a, Assign(later, runs, pool))
+	})
+}
+
+func BenchmarkAssign10000RunsTo500Targets(b *testing.B) {
+	var runs []Run
+	for i := range 10_000 {
+		r := waitingRun(i)
+		r.Generation, r.Starting = int64(i%5), 24*time.Hour
+		runs = append(runs, r)
+	}
+	var pool Pool
+	for i := range 500 {
+		pool.Targets = append(pool.Targets, targetWith(i, func(t *Target) { t.Generation, t.Capacity = int64(i%7), wire.Capacity{Concurrency: 4, Queue: 20} }))
+	}
+	for b.Loop() {
+		Assign(later, runs, pool)
+	}
+}

@@ -34,7 +34,7 @@ func (c situation) foreign() bool {
 
 // mine: this process made the reservation, remembers all it did about it, and no other has sent it since: that one would have
 // cleared By first.
-func (c situation) mine() bool { return c.mine() && c.obs.Self != "" && c.run.By == c.obs.Self }
+func (c situation) mine() bool { return c.obs.Mine && c.obs.Self != "" && c.run.By == c.obs.Self }
 
 // unsent tells whether it is proven that the harness has nothing of this attempt and will not get it: this process reserved it,
 // and has not sent it or was refused the only time. Found after a restart, it is not (fault row 2).

@@ -8,7 +8,7 @@ import (
 )
 
 // TailBytes is how much of an agent's stderr is kept.
-const TailBytes = 8 << 10
+const TailBytes = 4 << 10
 
 // tail keeps the last bytes written to it.
 type tail struct {

@@ -1,0 +1,253 @@
+package turn
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"hash"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/coder/acp-go-sdk"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/runtime/router"
+)
+
+const (
+	keptText     = v1alpha1.MaxEnvelopeBytes // more cannot leave anyway
+	keptHead     = 2 << 10                   // of the last message, enough to recognise how it begins …
+	keptTail     = 512                       // … and ends
+	knownTools   = 1 << 16                   // tool calls told apart by id
+	messageBreak = "\n"
+)
+
+// collector gathers what the agent does in one turn. It is the session's sink, so it never blocks.
+type collector struct {
+	policy Policy
+	asksIn []string
+	lost   chan struct{} // has one token once a message was lost
+
+	mu       sync.Mutex
+	stopping bool
+	text     strings.Builder
+	size     int64
+	sum      hash.Hash
+	message  string // id of the message being said
+	saying   bool   // the last thing the agent did was to say something
+	head     string
+	tail     string
+	activity bool
+	usage    v1alpha1.Usage
+	calls    map[string]bool // tool call id → failed
+	tools    v1alpha1.Tools
+	warnings []string
+}
+
+func newCollector(policy Policy, p profile, mode string) *collector {
+	c := &collector{policy: policy, asksIn: p.asksIn, lost: make(chan struct{}, 1), sum: sha256.New(), calls: map[string]bool{}}
+	c.checkMode(mode)
+	return c
+}
+
+// update is what is understood of a session/update; the rest is not looked at.
+type update struct {
+	SessionUpdate string         `json:"sessionUpdate"`
+	Content       jsontext.Value `json:"content"`
+	MessageID     string         `json:"messageId"`
+	ToolCallID    string         `json:"toolCallId"`
+	Status        string         `json:"status"`
+	CurrentModeID string         `json:"currentModeId"`
+	Used          int64          `json:"used"`
+	Cost          *struct {
+		Amount   float64 `json:"amount"`
+		Currency string  `json:"currency"`
+	} `json:"cost"`
+}
+
+var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+
+// Notified implements router.Sink.
+func (c *collector) Notified(n router.Notification) {
+	if n.Method != acp.ClientMethodSessionUpdate {
+		return
+	}
+	var p struct {
+		Update update `json:"update"`
+	}
+	if err := json.Unmarshal(n.Params, &p, lenient); err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.warn("an update of the agent could not be understood")
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.take(p.Update)
+}
+
+// take counts one update. The echo of the goal and news about the session are no sign of a model call.
+func (c *collector) take(u update) {
+	switch u.SessionUpdate {
+	case "user_message_chunk", "available_commands_update", "config_option_update", "session_info_update":
+	case "current_mode_update":
+		c.checkMode(u.CurrentModeID)
+	case "usage_update":
+		c.activity = c.activity || u.Used > 0
+		if u.Cost != nil {
+			c.usage.Cost = &v1alpha1.Cost{Amount: strconv.FormatFloat(u.Cost.Amount, 'f', -1, 64), Currency: v1alpha1.CleanText(u.Cost.Currency)}
+		}
+	case "agent_message_chunk":
+		c.say(u)
+	case "tool_call", "tool_call_update":
+		c.activity, c.saying = true, false
+		c.tool(u)
+	default: // a thought, a plan, or a kind that is newer than this code
+		c.activity, c.saying = true, false
+	}
+}
+
+func (c *collector) say(u update) {
+	var content struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(u.Content, &content, lenient); err != nil || content.Type != "text" {
+		c.warn("the agent said something that is not text; it is left out of the output")
+		return
+	}
+	text := v1alpha1.CleanText(content.Text)
+	if text == "" {
+		return
+	}
+	c.activity = true
+	if !c.saying || u.MessageID != c.message {
+		if c.size > 0 && !strings.HasSuffix(c.tail, messageBreak) {
+			c.write(messageBreak)
+		}
+		c.saying, c.message, c.head, c.tail = true, u.MessageID, "", ""
+	}
+	c.write(text)
+	if room := keptHead - len(c.head); room > 0 {
+		c.head += v1alpha1.CutText(text, room)
+	}
+	c.tail = lastOf(c.tail + lastOf(text))
+}
+
+// lastOf keeps the last bytes of a text, beginning at a whole rune.
+func lastOf(text string) string {
+	if over := len(text) - keptTail; over > 0 {
+		return strings.ToValidUTF8(text[over:], "")
+	}
+	return text
+}
+
+func (c *collector) write(text string) {
+	c.size += int64(len(text))
+	_, _ = c.sum.Write([]byte(text))
+	if room := keptText - c.text.Len(); room > 0 {
+		c.text.WriteString(v1alpha1.CutText(text, room))
+	}
+}
+
+func (c *collector) tool(u update) {
+	failed, known := c.calls[u.ToolCallID]
+	if !known && len(c.calls) < knownTools {
+		c.calls[u.ToolCallID] = false
+		c.tools.Calls++
+	}
+	if u.Status == string(acp.ToolCallStatusFailed) && !failed {
+		c.calls[u.ToolCallID] = true
+		c.tools.Failed++
+	}
+}
+
+// checkMode warns when the agent does not ask for permission in this mode, so that the policy decides nothing.
+func (c *collector) checkMode(mode string) {
+	if mode == "" || len(c.asksIn) == 0 {
+		return
+	}
+	for _, m := range c.asksIn {
+		if m == mode {
+			return
+		}
+	}
+	c.warn(fmt.Sprintf("the agent's mode %.32q asks for no permission, so the policy %s decided nothing", v1alpha1.CleanText(mode), c.policy))
+}
+
+func (c *collector) warn(text string) {
+	for _, w := range c.warnings {
+		if w == text {
+			return
+		}
+	}
+	if len(c.warnings) < maxWarnings {
+		c.warnings = append(c.warnings, v1alpha1.CutText(text, maxWarning))
+	}
+}
+
+// Asked implements router.Sink: the policy answers at once; while the turn is being stopped every answer is "cancelled".
+func (c *collector) Asked(r *router.Request) {
+	c.mu.Lock()
+	stopping := c.stopping
+	c.mu.Unlock()
+	outcome := acp.NewRequestPermissionOutcomeCancelled()
+	if !stopping {
+		outcome = c.policy.decide(r)
+	}
+	_ = r.Answer(acp.RequestPermissionResponse{Outcome: outcome})
+}
+
+// Lost implements router.Sink.
+func (c *collector) Lost(error) {
+	select {
+	case c.lost <- struct{}{}:
+	default:
+	}
+}
+
+// stop makes every permission question from here on end as "cancelled".
+func (c *collector) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopping = true
+}
+
+// envelopeRoom is what an envelope may need next to its output, encoded.
+const envelopeRoom = 128 << 10
+
+// fill writes what was gathered into the envelope.
+func (c *collector) fill(e *v1alpha1.Envelope) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.Tools = c.tools
+	e.Warnings = append(e.Warnings, c.warnings...)
+	if c.usage.Cost != nil {
+		if e.Usage == nil {
+			e.Usage = &v1alpha1.Usage{}
+		}
+		e.Usage.Cost = c.usage.Cost
+	}
+	if c.size == 0 {
+		return
+	}
+	value := fit(c.text.String(), v1alpha1.MaxEnvelopeBytes-envelopeRoom)
+	e.Output = &v1alpha1.Output{MediaType: "text/plain", Value: value}
+	if int64(len(value)) < c.size {
+		e.Truncation = &v1alpha1.Truncation{OriginalBytes: c.size, SHA256: base64.RawURLEncoding.EncodeToString(c.sum.Sum(nil))}
+	}
+}
+
+// fit cuts the text so that its JSON encoding has at most limit bytes.
+func fit(text string, limit int) string {
+	for {
+		quoted, err := jsontext.AppendQuote(nil, text)
+		if err != nil || len(quoted) <= limit {
+			return text
+		}
+		keep := int(float64(len(text)) * float64(limit) / float64(len(quoted)))
+		text = v1alpha1.CutText(text, min(keep, len(text)-1))
+	}
+}

@@ -1,0 +1,68 @@
+// Package turn carries one goal through one session prompt to one envelope: permissions, limits, silence, the cancel ladder and
+// the judgement of what came of it (SPEC.md, Harness and Envelope).
+package turn
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Goal is one piece of work for the agent.
+type Goal struct {
+	RunUID   string
+	Text     string
+	Standing string // the agent's standing instructions: a fresh session remembers nothing, so they go before every goal
+	Limits   Limits
+}
+
+// texts are the prompt's content blocks.
+func (g Goal) texts() []string {
+	if g.Standing == "" {
+		return []string{g.Text}
+	}
+	return []string{g.Standing, g.Text}
+}
+
+// Limits bound a turn; zero does not limit.
+type Limits struct {
+	ActiveSeconds int64 // the run's own time, from its start (R30)
+}
+
+// active is ActiveSeconds as a duration; 0 does not limit.
+func (l Limits) active() time.Duration {
+	return time.Duration(min(l.ActiveSeconds, int64(maxActive/time.Second))) * time.Second
+}
+
+const maxActive = 100 * 365 * 24 * time.Hour
+
+// Defaults and bounds of a turn.
+const (
+	DefaultSilence     = 10 * time.Minute
+	DefaultCancelGrace = 10 * time.Second
+	maxMessage         = 8 << 10 // bytes of an envelope's message
+	maxWarnings        = 16
+	maxWarning         = 256 // bytes of one warning
+)
+
+// Policy is what an agent's permission questions are answered with when nobody is asked (R52).
+type Policy string
+
+// The policies.
+const (
+	Deny  Policy = "Deny"
+	Allow Policy = "Allow"
+)
+
+// ParsePolicy reads a policy in any case.
+func ParsePolicy(s string) (Policy, error) {
+	for _, p := range []Policy{Deny, Allow} {
+		if strings.EqualFold(s, string(p)) {
+			return p, nil
+		}
+	}
+	if strings.EqualFold(s, "Ask") {
+		return "", fmt.Errorf("permission policy Ask is not supported: nobody can attach to this harness to be asked; expected Deny or Allow")
+	}
+	return "", fmt.Errorf("permission policy %.32q: expected Deny or Allow", s)
+}

@@ -1,0 +1,139 @@
+package turn
+
+import (
+	"fmt"
+
+	"github.com/coder/acp-go-sdk"
+	"github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+// ending is how a prompt came to its end.
+type ending string
+
+const (
+	answered   ending = "answered"    // with a stop reason
+	errored    ending = "errored"     // with a JSON-RPC error
+	crashed    ending = "crashed"     // the agent process went away by itself
+	forced     ending = "forced"      // the agent process was ended by the harness
+	unreadable ending = "unreadable"  // the answer was over the line limit
+	unsent     ending = "not started" // nothing was sent
+)
+
+// demand is why the harness asked the agent to stop.
+type demand string
+
+const (
+	noDemand  demand = ""
+	cancelled demand = "cancelled"
+	deadline  demand = "deadline"
+	silence   demand = "silence"
+	lostPart  demand = "lost part" // a message over the line limit was skipped
+)
+
+// facts are all that a judgement rests on.
+type facts struct {
+	agent    string
+	ending   ending
+	demand   demand
+	detail   string // what the demand or the error says, in words
+	stop     acp.StopReason
+	text     bool   // the agent said something
+	last     string // its last message, or enough of it
+	measured bool   // it reported tokens of a model call
+	activity bool   // it showed any other sign of a model call: a message, a thought, a tool call, a plan, a context in use
+	tools    int
+}
+
+// verdict is how the run ended, why, and what a reader should be wary of.
+type verdict struct {
+	outcome  v1alpha1.Outcome
+	reason   v1alpha1.Reason
+	message  string
+	warnings []string
+}
+
+// demandVerdicts is what a demand amounts to when the agent gave in to it.
+var demandVerdicts = map[demand]verdict{
+	cancelled: {outcome: v1alpha1.OutcomeCancelled, reason: v1alpha1.ReasonCancelled},
+	deadline:  {outcome: v1alpha1.OutcomeFailed, reason: v1alpha1.ReasonDeadlineExceeded},
+	silence:   {outcome: v1alpha1.OutcomeFailed, reason: v1alpha1.ReasonAgentSilent},
+	lostPart:  {outcome: v1alpha1.OutcomeFailed, reason: v1alpha1.ReasonResultTooLarge},
+}
+
+func failed(reason v1alpha1.Reason, message string, warnings ...string) verdict {
+	return verdict{outcome: v1alpha1.OutcomeFailed, reason: reason, message: message, warnings: warnings}
+}
+
+// judge is the outcome table (SPEC.md, Harness): a stop reason alone proves nothing, because agents answer end_turn when
+// their provider could not be reached and when their own limit was hit.
+func judge(f facts) verdict {
+	if f.demand != noDemand && (f.demand == lostPart || f.ending != answered || f.stop == acp.StopReasonCancelled) {
+		v := demandVerdicts[f.demand]
+		v.message = f.detail
+		if f.ending == crashed {
+			v.warnings = append(v.warnings, "the agent process went away while it was being stopped")
+		}
+		if f.ending == forced {
+			v.warnings = append(v.warnings, "the agent did not stop when asked and was ended by force")
+		}
+		return v
+	}
+	switch f.ending {
+	case errored, unsent:
+		return failed(v1alpha1.ReasonAgentError, f.detail)
+	case crashed, forced:
+		return failed(v1alpha1.ReasonAgentCrashed, f.detail)
+	case unreadable:
+		return failed(v1alpha1.ReasonResultTooLarge, f.detail)
+	case answered:
+	}
+	v := judgeStop(f)
+	if f.demand != noDemand {
+		v.warnings = append(v.warnings, fmt.Sprintf("the agent ended by itself (%.32q) before it was stopped: %s", f.stop, f.demand))
+	}
+	return v
+}
+
+// judgeStop judges an answer with a stop reason.
+func judgeStop(f facts) verdict {
+	switch f.stop {
+	case acp.StopReasonEndTurn:
+		return judgeEndTurn(f)
+	case acp.StopReasonMaxTokens:
+		return failed(v1alpha1.ReasonLimitReached, "the model's output limit was reached")
+	case acp.StopReasonMaxTurnRequests:
+		return failed(v1alpha1.ReasonLimitReached, "the agent's limit of model requests in one turn was reached")
+	case acp.StopReasonRefusal:
+		return failed(v1alpha1.ReasonRefused, "the agent refused the goal")
+	case acp.StopReasonCancelled:
+		return failed(v1alpha1.ReasonAgentError, "the agent ended the turn as cancelled, which nobody had asked for")
+	default:
+		return failed(v1alpha1.ReasonAgentError, fmt.Sprintf("the agent ended the turn with an unknown stop reason %.64q", f.stop))
+	}
+}
+
+// noticeMessages says what a recognised text means.
+var noticeMessages = map[v1alpha1.Reason]string{
+	v1alpha1.ReasonLimitReached: "the agent reached its own limit of actions in one turn",
+	v1alpha1.ReasonAgentError:   "the agent could not get an answer from its model provider",
+	v1alpha1.ReasonRefused:      "the model provider refused the goal",
+}
+
+// judgeEndTurn looks for evidence that end_turn is success.
+func judgeEndTurn(f facts) verdict {
+	if n, ok := profileOf(f.agent).recognise(f.last, f.measured); ok {
+		return failed(n.reason, noticeMessages[n.reason],
+			fmt.Sprintf("heuristic: the agent answered end_turn, but its last message begins %q", n.prefix))
+	}
+	switch {
+	case !f.measured && !f.activity:
+		return failed(v1alpha1.ReasonNoEvidence, "the agent answered end_turn without any sign of a model call")
+	case !f.text && !f.measured && f.tools == 0:
+		return failed(v1alpha1.ReasonNoEvidence, "the agent answered end_turn and said and did nothing")
+	}
+	v := verdict{outcome: v1alpha1.OutcomeSucceeded, reason: v1alpha1.ReasonCompleted}
+	if !f.text {
+		v.warnings = append(v.warnings, "the agent said nothing")
+	}
+	return v
+}

@@ -1,0 +1,246 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/coder/acp-go-sdk"
+	"github.com/go-json-experiment/json"
+	"github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/runtime/router"
+)
+
+// Seat is where a turn takes place: a fresh session of one agent process.
+type Seat struct {
+	Session *router.Session
+	Agent   string // agentInfo.name
+	// LastHeard is when the agent last wrote anything.
+	LastHeard func() time.Time
+	// Settled waits a moment and tells whether all processes that the turn started are gone.
+	Settled func(context.Context) bool
+	// End ends the agent process with everything it started; it is bounded in time.
+	End func(context.Context) error
+}
+
+// Runner runs turns.
+type Runner struct {
+	Policy      Policy
+	Silence     time.Duration // without any output for so long the agent counts as silent
+	CancelGrace time.Duration // how long an agent may take to answer after session/cancel
+	Now         func() time.Time
+}
+
+// Run carries the goal out. start is called once, right before the prompt is sent; if it fails nothing is sent. When ctx ends
+// the turn is cancelled by the ladder, with context.Cause as the message. ended tells that the agent process was, or has, ended.
+func (r Runner) Run(ctx context.Context, seat Seat, g Goal, start func(session string) error) (envelope v1alpha1.Envelope, ended bool) {
+	profile := profileOf(seat.Agent)
+	c := newCollector(r.Policy, profile, seat.Session.Mode)
+	f := facts{agent: seat.Agent, ending: unsent}
+	e := v1alpha1.Envelope{APIVersion: v1alpha1.ResultAPIVersion, Session: seat.Session.ID}
+	began := r.Now()
+	if v, refused := r.refuse(ctx, seat, g, profile.promptBytes); refused {
+		return r.finish(e, v, began, c), false
+	}
+	seat.Session.Attach(c)
+	defer seat.Session.Release()
+	call, early := r.begin(ctx, seat, g, start)
+	if early != nil {
+		return r.finish(e, *early, began, c), false
+	}
+	r.await(ctx, seat, g, call, c, &f)
+	if f.demand != noDemand {
+		ended = r.ladder(ctx, seat, call, c, &f)
+	}
+	answer, err := call.Result()
+	var rpc *router.RPCError
+	switch {
+	case f.ending == forced:
+	case errors.As(err, &rpc):
+		f.ending, f.detail = errored, orElse(f.detail, "the agent answered with an error: "+rpc.Error())
+	case errors.Is(err, router.ErrLineTooLong):
+		f.ending, f.detail = unreadable, orElse(f.detail, err.Error())
+	case err != nil:
+		f.ending, f.detail, ended = crashed, orElse(f.detail, err.Error()), true
+	default:
+		e.Usage = f.read(answer)
+		e.StopReason = v1alpha1.CutText(v1alpha1.CleanText(string(f.stop)), maxWarning)
+	}
+	c.tell(&f)
+	return r.finish(e, judge(f), began, c), ended
+}
+
+// refuse finds reasons not to begin.
+func (r Runner) refuse(ctx context.Context, seat Seat, g Goal, limit int) (verdict, bool) {
+	if ctx.Err() != nil {
+		return notStarted(ctx), true
+	}
+	n, err := seat.Session.PromptBytes(g.texts()...)
+	switch {
+	case err != nil:
+		return failed(v1alpha1.ReasonAgentError, "the goal could not be encoded"), true
+	case n > limit:
+		return failed(v1alpha1.ReasonLimitReached, fmt.Sprintf("the prompt of %d bytes is over the agent's limit of %d bytes; nothing was sent", n, limit)), true
+	}
+	return verdict{}, false
+}
+
+func notStarted(ctx context.Context) verdict {
+	return verdict{outcome: v1alpha1.OutcomeCancelled, reason: v1alpha1.ReasonCancelled, message: "cancelled before the start: " + context.Cause(ctx).Error()}
+}
+
+// begin tells the caller and sends the prompt; a verdict means that nothing was sent.
+func (r Runner) begin(ctx context.Context, seat Seat, g Goal, start func(session string) error) (*router.Call, *verdict) {
+	if err := start(seat.Session.ID); err != nil {
+		v := failed(v1alpha1.ReasonAgentError, "the start could not be recorded, so nothing was sent: "+err.Error())
+		return nil, &v
+	}
+	if ctx.Err() != nil {
+		v := notStarted(ctx)
+		return nil, &v
+	}
+	call, err := seat.Session.Prompt(g.texts()...)
+	if err != nil {
+		v := failed(v1alpha1.ReasonAgentCrashed, "the prompt could not be sent: "+err.Error())
+		return nil, &v
+	}
+	return call, nil
+}
+
+// await returns when the prompt was answered, or with the reason to stop it in f.
+func (r Runner) await(ctx context.Context, seat Seat, g Goal, call *router.Call, c *collector, f *facts) {
+	quiet := time.NewTimer(r.Silence)
+	defer quiet.Stop()
+	var late <-chan time.Time
+	if d := g.Limits.active(); d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		late = timer.C
+	}
+	for {
+		select {
+		case <-call.Done():
+		case <-ctx.Done():
+			f.demand, f.detail = cancelled, context.Cause(ctx).Error()
+		case <-late:
+			f.demand, f.detail = deadline, fmt.Sprintf("the run's own time of %d s is over", g.Limits.ActiveSeconds)
+		case <-c.lost:
+			f.demand, f.detail = lostPart, router.ErrLineTooLong.Error()
+		case <-quiet.C:
+			if rest := r.Silence - r.Now().Sub(seat.LastHeard()); rest > 0 {
+				quiet.Reset(rest)
+				continue
+			}
+			f.demand, f.detail = silence, fmt.Sprintf("the agent wrote nothing for %s", r.Silence)
+		}
+		break
+	}
+	select {
+	case <-call.Done(): // the answer was first; it is worth nothing when a part of the turn was lost
+		if f.demand != lostPart {
+			f.demand, f.detail = noDemand, ""
+		}
+		select {
+		case <-c.lost:
+			f.demand, f.detail = lostPart, router.ErrLineTooLong.Error()
+		default:
+		}
+	default:
+	}
+}
+
+// ladder stops the turn: permission questions end as "cancelled", session/cancel, a while for the real stop reason, then the end
+// of the process with everything it started (SPEC.md, Harness). An agent that obeys but leaves processes of the turn behind is ended too.
+func (r Runner) ladder(ctx context.Context, seat Seat, call *router.Call, c *collector, f *facts) (ended bool) {
+	ctx = context.WithoutCancel(ctx)
+	c.stop()
+	_ = seat.Session.Cancel() // a connection that is gone shows in the answer
+	grace := time.NewTimer(r.CancelGrace)
+	defer grace.Stop()
+	select {
+	case <-call.Done():
+		if _, err := call.Result(); err != nil && !isAnswer(err) {
+			return true
+		}
+		if seat.Settled(ctx) {
+			return false
+		}
+		c.note("processes that the turn had left running were ended with the agent")
+	case <-grace.C:
+		f.ending = forced
+	}
+	if err := seat.End(ctx); err != nil {
+		c.note(err.Error())
+	}
+	<-call.Done() // the end of the process settles it
+	return true
+}
+
+// isAnswer tells an error that the agent answered from one of the connection.
+func isAnswer(err error) bool {
+	var rpc *router.RPCError
+	return errors.As(err, &rpc) || errors.Is(err, router.ErrLineTooLong)
+}
+
+// read takes the stop reason and the usage of the prompt's answer.
+func (f *facts) read(answer []byte) *v1alpha1.Usage {
+	var p struct {
+		StopReason acp.StopReason `json:"stopReason"`
+		Usage      *struct {
+			InputTokens  *int64 `json:"inputTokens"`
+			OutputTokens *int64 `json:"outputTokens"`
+			TotalTokens  *int64 `json:"totalTokens"`
+		} `json:"usage"`
+	}
+	f.ending = answered
+	if err := json.Unmarshal(answer, &p, lenient); err != nil {
+		f.ending, f.detail = errored, "the agent's answer to the prompt is not the protocol's"
+		return nil
+	}
+	f.stop = p.StopReason
+	if p.Usage == nil {
+		return nil
+	}
+	u := &v1alpha1.Usage{InputTokens: p.Usage.InputTokens, OutputTokens: p.Usage.OutputTokens, TotalTokens: p.Usage.TotalTokens}
+	for _, n := range []*int64{u.InputTokens, u.OutputTokens, u.TotalTokens} {
+		f.measured = f.measured || (n != nil && *n > 0)
+	}
+	return u
+}
+
+// tell completes the facts with what was gathered.
+func (c *collector) tell(f *facts) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.text, f.activity, f.tools = c.size > 0, c.activity, c.tools.Calls
+	f.last = c.head
+	if len(c.head) > keptHead-utf8.UTFMax { // it may have been cut: both ends of a long message
+		f.last = c.head + c.tail
+	}
+}
+
+func (c *collector) note(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.warn(text)
+}
+
+// finish makes the envelope.
+func (r Runner) finish(e v1alpha1.Envelope, v verdict, began time.Time, c *collector) v1alpha1.Envelope {
+	ended := r.Now()
+	e.Outcome, e.Reason = v.outcome, v.reason
+	e.Message = v1alpha1.CutText(v1alpha1.CleanText(v.message), maxMessage)
+	e.Warnings = v.warnings
+	c.fill(&e)
+	e.Timing = v1alpha1.Timing{StartedAt: began.UTC(), FinishedAt: ended.UTC(), DurationMillis: ended.Sub(began).Milliseconds()}
+	return e
+}
+
+func orElse(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}

@@ -1,0 +1,505 @@
+package turn
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/runtime/router"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// stage is an agent played by a test, with a turn running against it. Time is the bubble's.
+type stage struct {
+	t       *testing.T
+	conn    *router.Conn
+	in      *bufio.Reader
+	out     *io.PipeWriter
+	seat    Seat
+	runner  Runner
+	starts  []string
+	startFn func() error
+	settled bool
+	ends    int
+	prompt  string // id of the prompt
+	done    chan result
+}
+
+type result struct {
+	envelope v1alpha1.Envelope
+	ended    bool
+}
+
+func newStage(t *testing.T, maxLine int) *stage {
+	t.Helper()
+	toAgentR, toAgentW := io.Pipe()
+	fromAgentR, fromAgentW := io.Pipe()
+	gone := errors.New("agent process exited with status 3; stderr ends: out of memory")
+	s := &stage{t: t, in: bufio.NewReader(toAgentR), out: fromAgentW, settled: true, done: make(chan result, 1), startFn: func() error { return nil }}
+	s.conn = router.Open(router.Config{In: fromAgentR, Out: toAgentW, Cause: func() error { return gone }, Now: time.Now, MaxLine: maxLine})
+	t.Cleanup(func() {
+		_ = fromAgentW.Close()
+		_ = toAgentR.Close()
+		<-s.conn.Done()
+	})
+	opened := make(chan *router.Session, 1)
+	go func() {
+		session, err := s.conn.NewSession(context.Background(), "/w")
+		assert.NoError(t, err)
+		opened <- session
+	}()
+	s.answer(s.read().ID, `{"sessionId":"s1","modes":{"currentModeId":"approve"}}`)
+	s.seat = Seat{
+		Session: <-opened, Agent: "goose", LastHeard: s.conn.LastHeard,
+		Settled: func(context.Context) bool { return s.settled },
+		End: func(context.Context) error {
+			s.ends++
+			return s.out.Close()
+		},
+	}
+	s.runner = Runner{Policy: Deny, Silence: DefaultSilence, CancelGrace: DefaultCancelGrace, Now: time.Now}
+	return s
+}
+
+type line struct {
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
+	Result json.RawMessage `json:"result"`
+}
+
+func (s *stage) read() line {
+	s.t.Helper()
+	text, err := s.in.ReadString('\n')
+	require.NoError(s.t, err)
+	var l line
+	require.NoError(s.t, json.Unmarshal([]byte(text), &l))
+	return l
+}
+
+func (s *stage) write(text string) {
+	s.t.Helper()
+	_, err := io.WriteString(s.out, text+"\n")
+	require.NoError(s.t, err)
+}
+
+func (s *stage) answer(id json.RawMessage, result string) {
+	s.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result))
+}
+
+func (s *stage) update(fields string) {
+	s.write(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{` + fields + `}}}`)
+}
+
+func (s *stage) say(text string) {
+	s.update(`"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"` + text + `"}`)
+}
+
+// begin starts the turn and takes its prompt.
+func (s *stage) begin(ctx context.Context, g Goal) {
+	s.t.Helper()
+	s.run(ctx, g)
+	l := s.read()
+	require.Equal(s.t, "session/prompt", l.Method)
+	s.prompt = string(l.ID)
+}
+
+func (s *stage) run(ctx context.Context, g Goal) {
+	go func() {
+		e, ended := s.runner.Run(ctx, s.seat, g, func(session string) error {
+			s.starts = append(s.starts, session)
+			return s.startFn()
+		})
+		s.done <- result{e, ended}
+	}()
+}
+
+func (s *stage) end(stop string) { s.answer(json.RawMessage(s.prompt), `{"stopReason":"`+stop+`"}`) }
+
+func (s *stage) requireCancel() {
+	s.t.Helper()
+	l := s.read()
+	require.Equal(s.t, "session/cancel", l.Method)
+	require.JSONEq(s.t, `{"sessionId":"s1"}`, string(l.Params))
+}
+
+func TestACompletedTurnMakesAFullEnvelope(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		s.begin(t.Context(), Goal{RunUID: "u", Text: "goal", Standing: "be kind"})
+		s.update(`"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"goal"}`)
+		s.say("look")
+		s.say("ing")
+		s.update(`"sessionUpdate":"tool_call","toolCallId":"a","title":"shell"`)
+		s.update(`"sessionUpdate":"tool_call_update","toolCallId":"a","status":"failed"`)
+		s.update(`"sessionUpdate":"tool_call_update","toolCallId":"a","status":"failed"`)
+		s.update(`"sessionUpdate":"tool_call","toolCallId":"b","status":"completed"`)
+		s.update(`"sessionUpdate":"usage_update","used":12,"size":100,"cost":{"amount":0.25,"currency":"USD"}`)
+		s.update(`"sessionUpdate":"from_the_future","x":1`)
+		s.say("found")
+		synctest.Wait()
+		time.Sleep(1500 * time.Millisecond)
+		s.answer(json.RawMessage(s.prompt), `{"stopReason":"end_turn","usage":{"inputTokens":10,"outputTokens":0}}`)
+		r := <-s.done
+		ten, zero := int64(10), int64(0)
+		e := r.envelope
+		assert.False(t, r.ended)
+		assert.Equal(t, v1alpha1.Envelope{
+			APIVersion: v1alpha1.ResultAPIVersion, Outcome: "Succeeded", Reason: "Completed", StopReason: "end_turn", Session: "s1",
+			Output: &v1alpha1.Output{MediaType: "text/plain", Value: "looking\nfound"},
+			Usage:  &v1alpha1.Usage{InputTokens: &ten, OutputTokens: &zero, Cost: &v1alpha1.Cost{Amount: "0.25", Currency: "USD"}},
+			Tools:  v1alpha1.Tools{Calls: 2, Failed: 1},
+			Timing: v1alpha1.Timing{StartedAt: e.Timing.StartedAt, FinishedAt: e.Timing.FinishedAt, DurationMillis: 1500},
+		}, e)
+		assert.Equal(t, 1500*time.Millisecond, e.Timing.FinishedAt.Sub(e.Timing.StartedAt))
+		assert.Equal(t, []string{"s1"}, s.starts)
+		assert.Zero(t, s.ends)
+	})
+}
+
+func TestUsageThatWasNotMeasuredIsAbsent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		s.begin(t.Context(), Goal{Text: "g"})
+		s.say("x")
+		s.end("end_turn")
+		assert.Nil(t, (<-s.done).envelope.Usage)
+	})
+}
+
+// Nothing is sent before the caller has made the start durable (SPEC.md, Lifecycle).
+func TestNothingIsSentWhenTheStartFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		s.startFn = func() error { return errors.New("disk full") }
+		s.run(t.Context(), Goal{Text: "g"})
+		e := (<-s.done).envelope
+		assert.Equal(t, v1alpha1.ReasonAgentError, e.Reason)
+		assert.Contains(t, e.Message, "disk full")
+		require.NoError(t, s.conn.Notify("next", 1))
+		assert.Equal(t, "next", s.read().Method)
+	})
+}
+
+// Fault row 33: a cancel before the start.
+func TestACancelBeforeTheStartSendsNothing(t *testing.T) {
+	for _, during := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, 0)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			why := errors.New("deleted")
+			if during {
+				s.startFn = func() error { cancel(why); return nil }
+			} else {
+				cancel(why)
+			}
+			s.run(ctx, Goal{Text: "g"})
+			e := (<-s.done).envelope
+			assert.Equal(t, v1alpha1.OutcomeCancelled, e.Outcome)
+			assert.Equal(t, "cancelled before the start: deleted", e.Message)
+			assert.Equal(t, during, len(s.starts) == 1)
+			require.NoError(t, s.conn.Notify("next", 1))
+			assert.Equal(t, "next", s.read().Method)
+		})
+	}
+}
+
+// Fault row 33: a cancel while the turn runs; the agent obeys.
+func TestACancelIsAskedForAndTheRealStopReasonCounts(t *testing.T) {
+	for _, c := range []struct {
+		stop    string
+		settled bool
+		outcome v1alpha1.Outcome
+	}{{"cancelled", true, "Cancelled"}, {"cancelled", false, "Cancelled"}, {"end_turn", true, "Succeeded"}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t, 0)
+				s.settled = c.settled
+				ctx, cancel := context.WithCancelCause(t.Context())
+				s.begin(ctx, Goal{Text: "g"})
+				s.say("x")
+				synctest.Wait()
+				cancel(errors.New("the run was deleted"))
+				s.requireCancel()
+				time.Sleep(DefaultCancelGrace - time.Millisecond)
+				s.end(c.stop)
+				r := <-s.done
+				assert.Equal(t, c.outcome, r.envelope.Outcome)
+				assert.Equal(t, c.stop, r.envelope.StopReason)
+				assert.Equal(t, !c.settled, r.ended, "an agent that leaves processes of the turn behind is ended")
+				if c.outcome == v1alpha1.OutcomeCancelled {
+					assert.Equal(t, "the run was deleted", r.envelope.Message)
+				}
+			})
+		})
+	}
+}
+
+// Fault row 21: an agent that ignores the cancel is ended.
+func TestAnAgentThatIgnoresTheCancelIsEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s.begin(ctx, Goal{Text: "g"})
+		cancel(errors.New("enough"))
+		s.requireCancel()
+		before := time.Now()
+		r := <-s.done
+		assert.Equal(t, DefaultCancelGrace, time.Since(before))
+		assert.Equal(t, v1alpha1.OutcomeCancelled, r.envelope.Outcome)
+		assert.True(t, r.ended)
+		assert.Equal(t, 1, s.ends)
+		assert.Contains(t, strings.Join(r.envelope.Warnings, " "), "by force")
+	})
+}
+
+// A permission question that comes after the cancel is answered "cancelled" whatever the policy: goose hangs otherwise.
+func TestPermissionQuestionsEndAsCancelledWhileStopping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		s.runner.Policy = Allow
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s.begin(ctx, Goal{Text: "g"})
+		cancel(errors.New("enough"))
+		s.requireCancel()
+		s.write(permission(`"p"`, "allow_once", "reject_once"))
+		assert.JSONEq(t, `{"outcome":{"outcome":"cancelled"}}`, string(s.read().Result))
+		s.end("cancelled")
+		<-s.done
+	})
+}
+
+func permission(id string, kinds ...string) string {
+	var options []string
+	for i, k := range kinds {
+		options = append(options, fmt.Sprintf(`{"optionId":"o%d","name":"n","kind":%q}`, i, k))
+	}
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"t"},"options":[` + strings.Join(options, ",") + `]}}`
+}
+
+// R52: by kind and never by position, and never for longer than once.
+func TestThePolicyChoosesByKind(t *testing.T) {
+	for _, c := range []struct {
+		policy Policy
+		kinds  []string
+		want   string
+	}{
+		{Deny, []string{"allow_always", "allow_once", "reject_always", "reject_once"}, "o3"},
+		{Deny, []string{"reject_once", "allow_once"}, "o0"},
+		{Deny, []string{"allow_once", "reject_always"}, "cancelled"},
+		{Deny, nil, "cancelled"},
+		{Allow, []string{"allow_always", "reject_once", "allow_once"}, "o2"},
+		{Allow, []string{"allow_always", "reject_once"}, "cancelled"},
+	} {
+		t.Run(fmt.Sprint(c.policy, c.kinds), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t, 0)
+				s.runner.Policy = c.policy
+				s.begin(t.Context(), Goal{Text: "g"})
+				s.write(permission("7", c.kinds...))
+				want := `{"outcome":{"outcome":"selected","optionId":"` + c.want + `"}}`
+				if c.want == "cancelled" {
+					want = `{"outcome":{"outcome":"cancelled"}}`
+				}
+				assert.JSONEq(t, want, string(s.read().Result))
+				s.end("end_turn")
+				<-s.done
+			})
+		})
+	}
+}
+
+// R30: the run's own time.
+func TestTheDeadlineEndsTheTurnByTheLadder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		before := time.Now()
+		s.begin(t.Context(), Goal{Text: "g", Limits: Limits{ActiveSeconds: 90}})
+		s.requireCancel()
+		assert.Equal(t, 90*time.Second, time.Since(before))
+		s.end("cancelled")
+		e := (<-s.done).envelope
+		assert.Equal(t, v1alpha1.ReasonDeadlineExceeded, e.Reason)
+		assert.Equal(t, v1alpha1.OutcomeFailed, e.Outcome)
+		assert.Contains(t, e.Message, "90 s")
+	})
+}
+
+// Fault row 21: silence is the absence of any output, not only of updates.
+func TestOnlyAnAgentWithoutAnyOutputIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		s.begin(t.Context(), Goal{Text: "g"})
+		for range 5 {
+			time.Sleep(DefaultSilence - time.Second)
+			s.write(`{"jsonrpc":"2.0","method":"_ping"}`)
+		}
+		heard := time.Now()
+		s.requireCancel()
+		assert.Equal(t, DefaultSilence, time.Since(heard))
+		r := <-s.done
+		assert.Equal(t, v1alpha1.ReasonAgentSilent, r.envelope.Reason)
+		assert.True(t, r.ended)
+	})
+}
+
+// Fault row 20: a crash carries the exit status and the end of stderr.
+func TestACrashIsNotCancelledOrSuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		s.begin(t.Context(), Goal{Text: "g"})
+		s.say("partial")
+		require.NoError(t, s.out.Close())
+		r := <-s.done
+		assert.Equal(t, v1alpha1.ReasonAgentCrashed, r.envelope.Reason)
+		assert.Equal(t, "agent process exited with status 3; stderr ends: out of memory", r.envelope.Message)
+		assert.Equal(t, "partial", r.envelope.Output.Value)
+		assert.True(t, r.ended)
+	})
+}
+
+// Fault row 34: a message over the line limit fails the turn, and the agent lives.
+func TestALostMessageIsResultTooLarge(t *testing.T) {
+	const limit = 4 << 10
+	big := strings.Repeat("x", limit)
+	t.Run("update", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, limit)
+			s.begin(t.Context(), Goal{Text: "g"})
+			s.say(big)
+			s.requireCancel()
+			s.end("end_turn")
+			r := <-s.done
+			assert.Equal(t, v1alpha1.ReasonResultTooLarge, r.envelope.Reason)
+			assert.False(t, r.ended)
+		})
+	})
+	t.Run("answer", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t, limit)
+			s.begin(t.Context(), Goal{Text: "g"})
+			s.answer(json.RawMessage(s.prompt), `{"_meta":"`+big+`","stopReason":"end_turn"}`)
+			r := <-s.done
+			assert.Equal(t, v1alpha1.ReasonResultTooLarge, r.envelope.Reason)
+			assert.False(t, r.ended)
+		})
+	})
+}
+
+func TestAnErrorOfTheAgentIsAgentError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		s.begin(t.Context(), Goal{Text: "g"})
+		s.write(`{"jsonrpc":"2.0","id":` + s.prompt + `,"error":{"code":-32603,"message":"Provider not set"}}`)
+		e := (<-s.done).envelope
+		assert.Equal(t, v1alpha1.ReasonAgentError, e.Reason)
+		assert.Contains(t, e.Message, "Provider not set")
+	})
+}
+
+// SPEC.md, Harness: a prompt over the agent's own limit is refused beforehand.
+func TestAPromptOverTheAgentsLimitIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		s.run(t.Context(), Goal{Text: strings.Repeat("x", goosePromptBytes)})
+		e := (<-s.done).envelope
+		assert.Equal(t, v1alpha1.ReasonLimitReached, e.Reason)
+		assert.Contains(t, e.Message, "16777216 bytes; nothing was sent")
+		assert.Empty(t, s.starts)
+	})
+}
+
+// Fault row 34: any bytes end as valid UTF-8 without NUL, cut on a rune, with the digest of the whole.
+func TestTheOutputIsCleanedAndCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		s.begin(t.Context(), Goal{Text: "g"})
+		s.say("a\xffb\\u0000c")
+		whole := "a\uFFFDb\uFFFDc"
+		part := strings.Repeat("é\\u0001", 100_000)
+		for range 4 {
+			s.say(part)
+			whole += strings.Repeat("é\x01", 100_000)
+		}
+		s.end("end_turn")
+		e := (<-s.done).envelope
+		require.NotNil(t, e.Truncation)
+		sum := sha256.Sum256([]byte(whole))
+		assert.Equal(t, v1alpha1.Truncation{OriginalBytes: int64(len(whole)), SHA256: base64.RawURLEncoding.EncodeToString(sum[:])}, *e.Truncation)
+		assert.True(t, strings.HasPrefix(whole, e.Output.Value))
+		encoded, err := v1alpha1.Encode(e)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, len(encoded), v1alpha1.MaxEnvelopeBytes)
+		assert.Greater(t, len(encoded), v1alpha1.MaxEnvelopeBytes/2)
+	})
+}
+
+func TestAShortOutputIsNotCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		s.begin(t.Context(), Goal{Text: "g"})
+		s.say("x")
+		s.end("end_turn")
+		assert.Nil(t, (<-s.done).envelope.Truncation)
+	})
+}
+
+// What is recognised is the last message, also of a long output in pieces.
+func TestTheLastMessageDecides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		s.begin(t.Context(), Goal{Text: "g"})
+		s.say(strings.Repeat("x", 5000))
+		s.update(`"sessionUpdate":"agent_message_chunk","messageId":"m2","content":{"type":"text","text":"Network error: Could"}`)
+		s.update(`"sessionUpdate":"agent_message_chunk","messageId":"m2","content":{"type":"text","text":" not connect` + strings.Repeat("y", 4000) + `"}`)
+		s.update(`"sessionUpdate":"agent_message_chunk","messageId":"m2","content":{"type":"text","text":" Please resend your message to try again."}`)
+		s.answer(json.RawMessage(s.prompt), `{"stopReason":"end_turn","usage":{"totalTokens":5}}`)
+		e := (<-s.done).envelope
+		assert.Equal(t, v1alpha1.ReasonAgentError, e.Reason)
+		assert.Contains(t, strings.Join(e.Warnings, ""), "heuristic")
+	})
+}
+
+func TestAModeThatAsksNothingIsWarnedOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		s.begin(t.Context(), Goal{Text: "g"})
+		s.update(`"sessionUpdate":"current_mode_update","currentModeId":"smart_approve"`)
+		s.update(`"sessionUpdate":"current_mode_update","currentModeId":"auto"`)
+		s.update(`"sessionUpdate":"current_mode_update","currentModeId":"auto"`)
+		s.update(`"sessionUpdate":"agent_message_chunk","content":{"type":"image","data":"x"}`)
+		s.update(`"sessionUpdate":7`)
+		s.say("x")
+		s.end("end_turn")
+		assert.Equal(t, []string{
+			`the agent's mode "auto" asks for no permission, so the policy Deny decided nothing`,
+			"the agent said something that is not text; it is left out of the output",
+			"an update of the agent could not be understood",
+		}, (<-s.done).envelope.Warnings)
+	})
+}
+
+func TestAnAnswerThatIsNotTheProtocolsIsAgentError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		s.begin(t.Context(), Goal{Text: "g"})
+		s.answer(json.RawMessage(s.prompt), `{"stopReason":7}`)
+		e := (<-s.done).envelope
+		assert.Equal(t, v1alpha1.ReasonAgentError, e.Reason)
+		assert.Contains(t, e.Message, "not the protocol's")
+	})
+}

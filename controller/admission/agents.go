@@ -1,0 +1,76 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/pod"
+)
+
+// agents carries out admission of Agents.
+type agents struct{ decoder admission.Decoder }
+
+// validate refuses Agents whose standing Pod or goals could never be made.
+func (a *agents) validate(_ context.Context, request admission.Request) admission.Response {
+	var agent v1alpha1.Agent
+	if err := a.decoder.DecodeRaw(request.Object, &agent); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	if request.Operation == admissionv1.Update {
+		var before v1alpha1.Agent
+		if err := a.decoder.DecodeRaw(request.OldObject, &before); err != nil {
+			return admission.Errored(http.StatusBadRequest, err)
+		}
+		if equality.Semantic.DeepEqual(before.Spec, agent.Spec) {
+			return admission.Allowed("") // an Agent stored before this check can still be labelled and deleted
+		}
+	}
+	return answer(request, AgentRefusals(&agent)).WithWarnings(agentWarnings(&agent)...)
+}
+
+// AgentRefusals are the reasons why an Agent cannot work: its name, its Pod template, its goalTemplate.
+func AgentRefusals(agent *v1alpha1.Agent) []Refusal {
+	var refusals []Refusal
+	if problems := validation.IsDNS1035Label(agent.Name); len(problems) > 0 || len(agent.Name) > v1alpha1.MaxAgentName {
+		refusals = append(refusals, Refusal{codeInvalid, "metadata.name",
+			fmt.Sprintf("expected at most %d lower-case letters, digits and -, beginning with a letter: Pods and hostnames are named after it", v1alpha1.MaxAgentName)})
+	}
+	for _, c := range pod.Contradictions(&agent.Spec) {
+		refusals = append(refusals, Refusal{v1alpha1.RefusalInvalidTemplate, c.Field, c.Expected})
+	}
+	template, err := ParseTemplate(agent.Spec.GoalTemplate)
+	if err != nil {
+		return append(refusals, Refusal{v1alpha1.RefusalInvalidTemplate, "spec.goalTemplate", err.Error()})
+	}
+	if missing := undeclared(agent, template); len(missing) > 0 {
+		refusals = append(refusals, Refusal{v1alpha1.RefusalInvalidTemplate, "spec.goalTemplate",
+			"expected only placeholders that spec.parameters declares, it does not declare " + shown(missing)})
+	}
+	return refusals
+}
+
+func agentWarnings(agent *v1alpha1.Agent) []string {
+	template, err := ParseTemplate(agent.Spec.GoalTemplate)
+	if err != nil || agent.Spec.GoalTemplate == "" {
+		return nil
+	}
+	used := template.Names()
+	var idle []string
+	for _, p := range agent.Spec.Parameters {
+		if !slices.Contains(used, p.Name) {
+			idle = append(idle, p.Name)
+		}
+	}
+	if len(idle) == 0 {
+		return nil
+	}
+	return []string{"spec.parameters: goalTemplate does not use " + shown(idle)}
+}

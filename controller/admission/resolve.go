@@ -1,0 +1,204 @@
+package admission
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hearthdev/hearth/api/v1alpha1"
+)
+
+const (
+	// namesShown and nameShown bound how many parameter names a message repeats, and how much of each.
+	namesShown = 8
+	nameShown  = 63
+)
+
+// Refusal is one reason why a run is not stored: a code of R21, the field, and what was expected. It never repeats values.
+type Refusal struct {
+	Code     v1alpha1.RefusalCode
+	Field    string
+	Expected string
+}
+
+func (r Refusal) String() string { return fmt.Sprintf("[%s] %s: %s", r.Code, r.Field, r.Expected) }
+
+// Resolve makes the complete snapshot of a sparse run (R21). agent is nil when there is none. A non-empty list of refusals means
+// that the run may not be stored.
+func Resolve(agent *v1alpha1.Agent, asked v1alpha1.AgentRunSpec) (v1alpha1.AgentRunSpec, []Refusal) {
+	if refusals := preset(asked); len(refusals) > 0 {
+		return v1alpha1.AgentRunSpec{}, refusals
+	}
+	if refusal := accepts(agent, asked.AgentRef.Name); refusal != nil {
+		return v1alpha1.AgentRunSpec{}, []Refusal{*refusal}
+	}
+	template, err := ParseTemplate(agent.Spec.GoalTemplate)
+	if err != nil {
+		return v1alpha1.AgentRunSpec{}, []Refusal{agentTemplate(agent, err)}
+	}
+	if missing := undeclared(agent, template); len(missing) > 0 {
+		return v1alpha1.AgentRunSpec{}, []Refusal{agentTemplate(agent, fmt.Errorf("it uses %s, which spec.parameters does not declare", shown(missing)))}
+	}
+	values, refusals := fill(declared(agent, template), asked.Parameters)
+	if len(refusals) > 0 {
+		return v1alpha1.AgentRunSpec{}, refusals
+	}
+	if refusal := deliverable(template, values); refusal != nil {
+		return v1alpha1.AgentRunSpec{}, []Refusal{*refusal}
+	}
+	return v1alpha1.AgentRunSpec{
+		AgentRef:                v1alpha1.AgentRef{Name: agent.Name, UID: agent.UID, Generation: agent.Generation},
+		Parameters:              values,
+		Cancel:                  asked.Cancel,
+		Goal:                    template.Render(values),
+		Delivery:                &v1alpha1.DeliverySpec{Port: agent.Spec.Runtime.Delivery.Port},
+		Runtime:                 agent.Spec.Runtime.DeepCopy(),
+		ActiveDeadlineSeconds:   copyOf(agent.Spec.ActiveDeadlineSeconds),
+		StartingDeadlineSeconds: copyOf(agent.Spec.StartingDeadlineSeconds),
+		BackoffLimit:            copyOf(agent.Spec.BackoffLimit),
+	}, nil
+}
+
+// Sparse is what a user asked for in a run that is resolved already.
+func Sparse(spec v1alpha1.AgentRunSpec) v1alpha1.AgentRunSpec {
+	return v1alpha1.AgentRunSpec{AgentRef: v1alpha1.AgentRef{Name: spec.AgentRef.Name}, Parameters: spec.Parameters, Cancel: spec.Cancel}
+}
+
+// preset: resolved fields are admission's, or a run could claim what no Agent says (R31).
+func preset(s v1alpha1.AgentRunSpec) []Refusal {
+	var refusals []Refusal
+	for _, f := range []struct {
+		field string
+		set   bool
+	}{
+		{"spec.agentRef.uid", s.AgentRef.UID != ""},
+		{"spec.agentRef.generation", s.AgentRef.Generation != 0},
+		{"spec.goal", s.Goal != ""},
+		{"spec.delivery", s.Delivery != nil},
+		{"spec.runtime", s.Runtime != nil},
+		{"spec.template", s.Template != nil},
+		{"spec.activeDeadlineSeconds", s.ActiveDeadlineSeconds != nil},
+		{"spec.startingDeadlineSeconds", s.StartingDeadlineSeconds != nil},
+		{"spec.backoffLimit", s.BackoffLimit != nil},
+	} {
+		if f.set {
+			refusals = append(refusals, Refusal{v1alpha1.RefusalConflictingFields, f.field,
+				"expected it not to be set: it is taken from the Agent; write spec.agentRef.name and spec.parameters only"})
+		}
+	}
+	return refusals
+}
+
+// accepts tells whether runs can be delivered to the Agent at all.
+func accepts(agent *v1alpha1.Agent, name string) *Refusal {
+	switch {
+	case agent == nil:
+		return &Refusal{v1alpha1.RefusalMissingAgent, "spec.agentRef.name", fmt.Sprintf("expected the name of an Agent in this namespace, there is no %.63q", name)}
+	case agent.Spec.Mode != v1alpha1.AgentModeService:
+		return &Refusal{v1alpha1.RefusalWrongMode, "spec.agentRef.name", fmt.Sprintf("expected an Agent of mode Service, %s is of mode %s", agent.Name, agent.Spec.Mode)}
+	case agent.Spec.Runtime.Delivery == nil:
+		return &Refusal{v1alpha1.RefusalDeliveryDisabled, "spec.agentRef.name", fmt.Sprintf("expected an Agent with spec.runtime.delivery, %s has none", agent.Name)}
+	case agent.Spec.Runtime.Delivery.Port < 1 || agent.Spec.Runtime.Delivery.Port == v1alpha1.PortACPNumber:
+		return &Refusal{v1alpha1.RefusalInvalidDelivery, "spec.agentRef.name", fmt.Sprintf("expected an Agent whose spec.runtime.delivery.port is a port other than %d", v1alpha1.PortACPNumber)}
+	case agent.Spec.GoalTemplate == "":
+		r := agentTemplate(agent, fmt.Errorf("it is empty"))
+		return &r
+	default:
+		return nil
+	}
+}
+
+func agentTemplate(agent *v1alpha1.Agent, why error) Refusal {
+	return Refusal{v1alpha1.RefusalInvalidTemplate, "spec.agentRef.name", fmt.Sprintf("the goalTemplate of Agent %s cannot be filled: %v", agent.Name, why)}
+}
+
+// undeclared are the placeholders that declared parameters do not cover. Without declarations the placeholders are the parameters.
+func undeclared(agent *v1alpha1.Agent, t Template) []string {
+	if len(agent.Spec.Parameters) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(t.Names(), func(name string) bool {
+		return slices.ContainsFunc(agent.Spec.Parameters, func(p v1alpha1.Parameter) bool { return p.Name == name })
+	})
+}
+
+func declared(agent *v1alpha1.Agent, t Template) []v1alpha1.Parameter {
+	if len(agent.Spec.Parameters) > 0 {
+		return agent.Spec.Parameters
+	}
+	var parameters []v1alpha1.Parameter
+	for _, name := range t.Names() {
+		parameters = append(parameters, v1alpha1.Parameter{Name: name})
+	}
+	return parameters
+}
+
+// fill adds defaults to the given values and refuses what is missing and what nobody uses.
+func fill(parameters []v1alpha1.Parameter, given map[string]string) (map[string]string, []Refusal) {
+	values := make(map[string]string, len(parameters))
+	unused := maps.Clone(given)
+	var missing []string
+	for _, p := range parameters {
+		value, ok := given[p.Name]
+		switch {
+		case ok:
+			values[p.Name] = value
+		case p.Default != nil:
+			values[p.Name] = *p.Default
+		default:
+			missing = append(missing, p.Name)
+		}
+		delete(unused, p.Name)
+	}
+	var refusals []Refusal
+	if len(missing) > 0 {
+		refusals = append(refusals, Refusal{v1alpha1.RefusalMissingParameters, "spec.parameters", "expected values for " + shown(missing)})
+	}
+	if len(unused) > 0 {
+		refusals = append(refusals, Refusal{v1alpha1.RefusalUnusedParameters, "spec.parameters",
+			"expected only parameters of the Agent, it has none named " + shown(slices.Sorted(maps.Keys(unused)))})
+	}
+	if len(values) == 0 {
+		values = nil
+	}
+	return values, refusals
+}
+
+// deliverable: the harness takes a goal that is not empty, and a request is bounded (SPEC.md, Endpoints).
+func deliverable(t Template, values map[string]string) *Refusal {
+	size := t.Size(values)
+	field, largest := "spec.parameters", -1
+	for name, value := range values {
+		size += len(name) + len(value)
+		if len(value) > largest || len(value) == largest && "spec.parameters."+name < field {
+			field, largest = "spec.parameters."+name, len(value)
+		}
+	}
+	switch {
+	case size > v1alpha1.MaxGoalBytes:
+		return &Refusal{v1alpha1.RefusalInvalidDelivery, field,
+			fmt.Sprintf("expected the resolved goal and the parameters to have at most %d bytes together, they have %d", v1alpha1.MaxGoalBytes, size)}
+	case strings.TrimSpace(t.Render(values)) == "":
+		return &Refusal{v1alpha1.RefusalInvalidDelivery, "spec.parameters", "expected values that make a goal, it is empty"}
+	default:
+		return nil
+	}
+}
+
+func shown(names []string) string {
+	var b strings.Builder
+	for i, name := range names {
+		if i == namesShown {
+			fmt.Fprintf(&b, " and %d more", len(names)-namesShown)
+			break
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%.*q", nameShown, name)
+	}
+	return b.String()
+}
+
+func copyOf[T any](v T) *T { return &v }

@@ -1,0 +1,151 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"gomodules.xyz/jsonpatch/v2"
+	admissionv1 "k8s.io/api/admission/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/hearthdev/hearth/api/v1alpha1"
+)
+
+// runs carries out admission of AgentRuns.
+type runs struct {
+	// cached is asked first, live before anything is refused for what the cache says.
+	cached, live client.Reader
+	decoder      admission.Decoder
+	// controller is the user name that our own writes come from.
+	controller string
+}
+
+// trusted users write what the others may not: standing runs and their marks.
+func (r *runs) trusted(request admission.Request) bool {
+	return request.UserInfo.Username == r.controller || request.UserInfo.Username == garbageCollector
+}
+
+// mutate resolves a sparse run at its creation.
+func (r *runs) mutate(ctx context.Context, request admission.Request) admission.Response {
+	if r.trusted(request) || request.Operation != admissionv1.Create {
+		return admission.Allowed("")
+	}
+	var run v1alpha1.AgentRun
+	if err := r.decoder.DecodeRaw(request.Object, &run); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	spec, refusals, err := r.resolve(ctx, r.cached, request.Namespace, run.Spec)
+	if err == nil && len(refusals) > 0 && !isPreset(refusals) {
+		spec, refusals, err = r.resolve(ctx, r.live, request.Namespace, run.Spec)
+	}
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	if len(refusals) > 0 {
+		return answer(request, refusals)
+	}
+	return admission.Patched("", jsonpatch.NewOperation("add", "/spec", spec))
+}
+
+// validate recomputes what mutate resolved, so that a change made after it is refused, and guards stored runs.
+func (r *runs) validate(ctx context.Context, request admission.Request) admission.Response {
+	if r.trusted(request) {
+		return admission.Allowed("")
+	}
+	var run v1alpha1.AgentRun
+	if err := r.decoder.DecodeRaw(request.Object, &run); err != nil {
+		return admission.Errored(http.StatusBadRequest, err)
+	}
+	if request.Operation == admissionv1.Update {
+		var before v1alpha1.AgentRun
+		if err := r.decoder.DecodeRaw(request.OldObject, &before); err != nil {
+			return admission.Errored(http.StatusBadRequest, err)
+		}
+		return answer(request, append(forged(&before, &run), immutable(&before.Spec, &run.Spec)...))
+	}
+	refusals := forged(nil, &run)
+	reserved, err := r.reserved(ctx, &run)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	if refusals = append(refusals, reserved...); len(refusals) > 0 {
+		return answer(request, refusals)
+	}
+	return r.recompute(ctx, request, &run)
+}
+
+// recompute compares the run with what its Agent gives now. The cache may be behind, so only a live read refuses.
+func (r *runs) recompute(ctx context.Context, request admission.Request, run *v1alpha1.AgentRun) admission.Response {
+	var want v1alpha1.AgentRunSpec
+	for _, reader := range []client.Reader{r.cached, r.live} {
+		spec, refusals, err := r.resolve(ctx, reader, request.Namespace, Sparse(run.Spec))
+		if err != nil {
+			return admission.Errored(http.StatusInternalServerError, err)
+		}
+		if len(refusals) == 0 && len(changed(&spec, &run.Spec)) == 0 {
+			return admission.Allowed("")
+		}
+		if len(refusals) > 0 && reader == r.live {
+			return answer(request, refusals)
+		}
+		want = spec
+	}
+	if run.Spec.AgentRef.UID != "" && run.Spec.AgentRef != want.AgentRef {
+		return outrun(request, want.AgentRef.Name)
+	}
+	var refusals []Refusal
+	for _, field := range changed(&want, &run.Spec) {
+		refusals = append(refusals, Refusal{codeForbidden, field,
+			"expected what was resolved from the Agent: another mutating webhook changed it, exempt agentruns.hearth.dev from that webhook"})
+	}
+	return answer(request, refusals)
+}
+
+// reserved refuses names of standing runs (R23). A name is known only here: generateName is expanded after the mutating webhook.
+func (r *runs) reserved(ctx context.Context, run *v1alpha1.AgentRun) ([]Refusal, error) {
+	name := standingNameOf(run.Name)
+	if name == "" {
+		return nil, nil
+	}
+	if name != run.Spec.AgentRef.Name {
+		agent, err := get(ctx, r.cached, run.Namespace, name)
+		if agent == nil || err != nil {
+			return nil, err
+		}
+	}
+	return []Refusal{{v1alpha1.RefusalReservedName, "metadata.name",
+		fmt.Sprintf("expected a name other than %s-<number>: the controller gives those to the standing runs of Agent %s; generateName makes one that is free", name, name)}}, nil
+}
+
+func (r *runs) resolve(ctx context.Context, reader client.Reader, namespace string, asked v1alpha1.AgentRunSpec) (v1alpha1.AgentRunSpec, []Refusal, error) {
+	agent, err := get(ctx, reader, namespace, asked.AgentRef.Name)
+	if err != nil {
+		return v1alpha1.AgentRunSpec{}, nil, err
+	}
+	spec, refusals := Resolve(agent, asked)
+	return spec, refusals, nil
+}
+
+// get is the Agent, nil when there is none.
+func get(ctx context.Context, reader client.Reader, namespace, name string) (*v1alpha1.Agent, error) {
+	if name == "" {
+		return nil, nil //nolint:nilnil // no Agent, and no error: the name was not given
+	}
+	var agent v1alpha1.Agent
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &agent)
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // absence is an answer here
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Agent %s/%s: %w", namespace, name, err)
+	}
+	return &agent, nil
+}
+
+// isPreset tells refusals that no Agent can change, for which a live read would be wasted.
+func isPreset(refusals []Refusal) bool {
+	return refusals[0].Code == v1alpha1.RefusalConflictingFields
+}

@@ -1,0 +1,131 @@
+package pod
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/hearthdev/hearth/api/v1alpha1"
+)
+
+// What the controller adds to the agent container (SPEC.md, Harness). A template may not set any of it.
+const (
+	EnvPodNamespace = "POD_NAMESPACE"
+	EnvPodName      = "POD_NAME"
+	EnvPodUID       = "POD_UID"
+	EnvToken        = "HEARTH_DELIVERY_TOKEN"
+	EnvGoalFile     = "HEARTH_GOAL_FILE"
+	EnvDataDir      = "HEARTH_DATA_DIR"
+	EnvConcurrency  = "HEARTH_CONCURRENCY"
+	EnvQueue        = "HEARTH_QUEUE"
+	EnvPermissions  = "HEARTH_PERMISSIONS"
+	EnvDelivery     = "HEARTH_DELIVERY_LISTEN"
+
+	// PortDelivery is the name of the delivery listener's port.
+	PortDelivery = "delivery"
+
+	// VolumePrefix begins the names of our volumes.
+	VolumePrefix = "hearth-"
+	VolumeData   = "hearth-data"
+	VolumeGoal   = "hearth-goal"
+	VolumeTmp    = "hearth-tmp"
+
+	// DataDir holds journal and transcripts; GoalDir the goal's file.
+	DataDir = "/var/lib/hearth"
+	GoalDir = "/etc/hearth"
+	TmpDir  = "/tmp"
+)
+
+// ReservedEnv are the variables that the controller sets.
+func ReservedEnv() []string {
+	return []string{EnvPodNamespace, EnvPodName, EnvPodUID, EnvToken, EnvGoalFile, EnvDataDir, EnvConcurrency, EnvQueue, EnvPermissions, EnvDelivery}
+}
+
+// Contradiction is one field of a template that contradicts the contract, and what is expected instead.
+type Contradiction struct {
+	Field    string
+	Expected string
+}
+
+func (c Contradiction) String() string { return c.Field + ": " + c.Expected }
+
+// Contradictions are the fields of an Agent's template that a standing Pod cannot have (SPEC.md, Resources, Agent; Identity). An
+// empty list means that the Pod can be built.
+func Contradictions(spec *v1alpha1.AgentSpec) []Contradiction {
+	t := &templateCheck{spec: spec}
+	t.metadata()
+	t.hostname()
+	t.pod()
+	agent := slices.IndexFunc(spec.Template.Spec.Containers, func(c corev1.Container) bool { return c.Name == v1alpha1.AgentContainer })
+	if agent < 0 {
+		t.add("spec.template.spec.containers", "expected a container named %q: it runs the harness", v1alpha1.AgentContainer)
+		return t.found
+	}
+	t.agent(fmt.Sprintf("spec.template.spec.containers[%d]", agent), &spec.Template.Spec.Containers[agent])
+	t.ports()
+	return t.found
+}
+
+type templateCheck struct {
+	spec  *v1alpha1.AgentSpec
+	found []Contradiction
+}
+
+func (t *templateCheck) add(field, expected string, args ...any) {
+	t.found = append(t.found, Contradiction{Field: field, Expected: fmt.Sprintf(expected, args...)})
+}
+
+func (t *templateCheck) metadata() {
+	m := t.spec.Template.ObjectMeta
+	const at = "spec.template.metadata."
+	for field, set := range map[string]bool{"name": m.Name != "", "generateName": m.GenerateName != "", "namespace": m.Namespace != "",
+		"ownerReferences": len(m.OwnerReferences) > 0, "finalizers": len(m.Finalizers) > 0} {
+		if set {
+			t.add(at+field, "expected it not to be set: only labels and annotations are copied")
+		}
+	}
+	for field, keys := range map[string]map[string]string{"labels": m.Labels, "annotations": m.Annotations} {
+		for key := range keys {
+			if strings.HasPrefix(key, v1alpha1.LabelPrefix) {
+				t.add(at+field, "expected no key under %s: they are the controller's", v1alpha1.LabelPrefix)
+				break
+			}
+		}
+	}
+	slices.SortFunc(t.found, func(a, b Contradiction) int { return strings.Compare(a.Field, b.Field) })
+}
+
+// hostname: the harness proves its identity by the hostname that kubelet derives from the Pod's name.
+func (t *templateCheck) hostname() {
+	p := &t.spec.Template.Spec
+	for _, f := range []struct {
+		field string
+		set   bool
+	}{
+		{"hostNetwork", p.HostNetwork},
+		{"hostPID", p.HostPID},
+		{"shareProcessNamespace", p.ShareProcessNamespace != nil && *p.ShareProcessNamespace},
+		{"hostname", p.Hostname != ""},
+		{"subdomain", p.Subdomain != ""},
+		{"setHostnameAsFQDN", p.SetHostnameAsFQDN != nil && *p.SetHostnameAsFQDN},
+		{"hostnameOverride", p.HostnameOverride != nil},
+	} {
+		if f.set {
+			t.add("spec.template.spec."+f.field, "expected it not to be set: the Pod's identity is its own name, processes and network")
+		}
+	}
+}
+
+func (t *templateCheck) pod() {
+	p := &t.spec.Template.Spec
+	if p.RestartPolicy != "" && p.RestartPolicy != corev1.RestartPolicyAlways {
+		t.add("spec.template.spec.restartPolicy", "expected Always or nothing: a standing agent restarts in its Pod")
+	}
+	for i, v := range p.Volumes {
+		if strings.HasPrefix(v.Name, VolumePrefix) {
+			t.add(fmt.Sprintf("spec.template.spec.volumes[%d].name", i), "expected no name that begins with %q: the controller adds those volumes", VolumePrefix)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package pod_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+
+	"github.com/hearthdev/hearth/controller/pod"
+)
+
+func listening() *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "reviewer-1", Namespace: "team", UID: "pod-uid"},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIP: "10.77.0.9",
+			Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "agent", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+		},
+	}
+}
+
+// SPEC.md, "Which Pod counts as ready", and R4: each clause alone decides.
+func TestListeningNeedsEveryClause(t *testing.T) {
+	deleted := metav1.NewTime(time.Unix(1, 0))
+	for _, c := range []struct {
+		name    string
+		change  func(*corev1.Pod)
+		ok      bool
+		message string
+	}{
+		{"all of them", func(*corev1.Pod) {}, true, "listening on 10.77.0.9:4000"},
+		{"an IPv6 address", func(p *corev1.Pod) { p.Status.PodIP = "fd00::9" }, true, "listening on [fd00::9]:4000"},
+		{"terminating though Ready", func(p *corev1.Pod) { p.DeletionTimestamp = &deleted }, false, "Pod reviewer-1 is terminating"},
+		{"phase Pending though Ready", func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, false, "Pod exists with phase: Pending"},
+		{"phase Failed though Ready", func(p *corev1.Pod) {
+			p.Status.Phase, p.Status.Reason, p.Status.Message = corev1.PodFailed, "Evicted", "low on memory"
+		}, false, "Evicted: low on memory"},
+		{"not Ready, with the Pod's own words", func(p *corev1.Pod) {
+			p.Status.Conditions[0].Status, p.Status.Conditions[0].Message = corev1.ConditionFalse, "containers with unready status: [agent]"
+		}, false, "containers with unready status: [agent]"},
+		{"Ready unknown, without words", func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionUnknown }, false, "Pod is Running but not Ready"},
+		{"no Ready condition", func(p *corev1.Pod) { p.Status.Conditions = nil }, false, "Pod is Running but not Ready"},
+		{"no IP", func(p *corev1.Pod) { p.Status.PodIP = "" }, false, "Pod is Ready but has no IP yet"},
+		{"another container runs, the agent does not", func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Name = "sidecar" }, false, "container agent is not running"},
+		{"the agent waits to be restarted", func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}}
+		}, false, "container agent: CrashLoopBackOff: back-off 10s"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := listening()
+			c.change(p)
+			ok, message := pod.Listening(p)
+			assert.Equal(t, c.ok, ok)
+			assert.Equal(t, c.message, message)
+		})
+	}
+	ok, message := pod.Listening(nil)
+	assert.False(t, ok)
+	assert.Equal(t, "Pod does not exist", message)
+}
+
+// R7: kubelet's and the scheduler's own reasons are what the user reads.
+func TestNotRunningUsesTheReasonsOfKubeletAndScheduler(t *testing.T) {
+	waits := func(name, reason, message string) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
+	}
+	for _, c := range []struct {
+		name   string
+		status corev1.PodStatus
+		want   string
+	}{
+		{"fresh", corev1.PodStatus{}, "Pod exists with phase: Pending"},
+		{"unschedulable", corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes"}}}, "Unschedulable: 0/1 nodes"},
+		{"unscheduled without words", corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}}, "Pod is not scheduled"},
+		{"image", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waits("agent", "ImagePullBackOff", "no such image")}}, "container agent: ImagePullBackOff: no such image"},
+		{"trouble before the normal course", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waits("sidecar", "ContainerCreating", ""), waits("agent", "CreateContainerConfigError", "secret not found")}}, "container agent: CreateContainerConfigError: secret not found"},
+		{"normal course", corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{waits("agent", "ContainerCreating", "")}}, "container agent: ContainerCreating"},
+		{"init container", corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{waits("setup", "InvalidImageName", "bad")}, ContainerStatuses: []corev1.ContainerStatus{waits("agent", "PodInitializing", "")}}, "container setup: InvalidImageName: bad"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			assert.Equal(t, c.want, pod.NotRunning(&corev1.Pod{Status: c.status}))
+		})
+	}
+	assert.Equal(t, "Pod does not exist", pod.NotRunning(nil))
+}
+
+func TestEndSaysHowAPodEnded(t *testing.T) {
+	exited := []corev1.ContainerStatus{{Name: "agent", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 3}}}}
+	assert.Equal(t, "Evicted", pod.End(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", ContainerStatuses: exited}}))
+	assert.Equal(t, "container agent: Error, exit code 3", pod.End(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: exited}}))
+	assert.Equal(t, "Pod ended with phase: Succeeded", pod.End(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}))
+}
+
+func TestSecretNameTellsTwoRunsOfOneNameApart(t *testing.T) {
+	assert.Equal(t, "reviewer-1-01234567-harness", pod.SecretName("reviewer-1", "01234567-89ab"))
+	assert.NotEqual(t, pod.SecretName("reviewer-1", "01234567-89ab"), pod.SecretName("reviewer-1", "76543210-89ab"))
+	assert.Equal(t, "r-u-harness", pod.SecretName("r", "u"))
+}
+
+func TestOwnedByAsksForTheControllersUID(t *testing.T) {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Name: "run", UID: "a"}, {Name: "run", UID: "b", Controller: ptr.To(true)}}}}
+	assert.False(t, pod.OwnedBy(p, "a"))
+	assert.True(t, pod.OwnedBy(p, "b"))
+	assert.False(t, pod.OwnedBy(&corev1.Pod{}, ""))
+}
+
+// R6: only stamped Pods are cached.
+func TestCacheOptionsRestrictPodsToTheStampedLabel(t *testing.T) {
+	options := pod.CacheOptions()
+	require.Len(t, options.ByObject, 1)
+	for object, by := range options.ByObject {
+		require.IsType(t, &corev1.Pod{}, object)
+		assert.Equal(t, "hearth.dev/run", by.Label.String())
+		assert.True(t, by.Label.Matches(labels.Set{"hearth.dev/run": "reviewer-1"}))
+		assert.False(t, by.Label.Matches(labels.Set{"app": "reviewer"}))
+	}
+}

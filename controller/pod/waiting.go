@@ -1,0 +1,69 @@
+package pod
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// NotRunning says in words why a Pod is not running, with the reason that kubelet or the scheduler gave (R7).
+func NotRunning(p *corev1.Pod) string {
+	if p == nil {
+		return "Pod does not exist"
+	}
+	if c := condition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
+		return told(c.Reason, c.Message, "Pod is not scheduled")
+	}
+	if said := waiting(p); said != "" {
+		return said
+	}
+	if Ended(p) {
+		return End(p)
+	}
+	phase := p.Status.Phase
+	if phase == "" {
+		phase = corev1.PodPending
+	}
+	return fmt.Sprintf("Pod exists with phase: %s", phase)
+}
+
+// End says how a Pod with a terminal phase ended: the Pod's own reason (Evicted, …), else the agent container's exit.
+func End(p *corev1.Pod) string {
+	if p.Status.Reason != "" || p.Status.Message != "" {
+		return told(p.Status.Reason, p.Status.Message, "")
+	}
+	if s := AgentStatus(p); s != nil && s.State.Terminated != nil {
+		t := s.State.Terminated
+		return fmt.Sprintf("container %s: %s, exit code %d", s.Name, orElse(t.Reason, "terminated"), t.ExitCode)
+	}
+	return fmt.Sprintf("Pod ended with phase: %s", p.Status.Phase)
+}
+
+// waiting is the first container's waiting reason that is more than the normal course of a start.
+func waiting(p *corev1.Pod) string {
+	all := slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses)
+	for _, normal := range []bool{false, true} {
+		for _, s := range all {
+			w := s.State.Waiting
+			if w == nil || w.Reason == "" || isNormal(w.Reason) != normal {
+				continue
+			}
+			return fmt.Sprintf("container %s: %s", s.Name, told(w.Reason, w.Message, ""))
+		}
+	}
+	return ""
+}
+
+func isNormal(reason string) bool { return reason == "ContainerCreating" || reason == "PodInitializing" }
+
+func told(reason, message, otherwise string) string {
+	switch {
+	case reason != "" && message != "":
+		return reason + ": " + message
+	case reason != "" || message != "":
+		return reason + message
+	default:
+		return otherwise
+	}
+}

@@ -1,0 +1,136 @@
+// Package apiserver runs a real etcd and kube-apiserver for tests, with Hearth's CRDs, RBAC and, when asked for, its webhook
+// configurations pointing at a webhook server inside the test. One server serves all tests of a package:
+//
+//	var server = apiserver.New(apiserver.Options{Webhooks: true})
+//
+//	func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
+//
+// It starts with the first test that asks for it, so pure tests need no binaries.
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// AssetsEnv names the directory with etcd and kube-apiserver.
+const AssetsEnv = "KUBEBUILDER_ASSETS"
+
+// Options says what the server has beside the CRDs and RBAC.
+type Options struct {
+	// Webhooks installs config/webhook, pointing at Server.Webhook. Something must serve there, or every write is refused.
+	Webhooks bool
+}
+
+// Webhook is where the API server calls the webhooks of a test, and the directory with the certificate to serve there.
+type Webhook struct {
+	Host    string
+	Port    int
+	CertDir string
+}
+
+// Server is a kube-apiserver with its etcd.
+type Server struct {
+	options Options
+	once    sync.Once
+	env     *envtest.Environment
+	config  *rest.Config
+	err     error
+}
+
+// New describes a server; nothing runs yet.
+func New(o Options) *Server { return &Server{options: o} }
+
+// Main runs a package's tests and stops the server if one of them started it. It returns the exit code.
+func (s *Server) Main(m *testing.M) int {
+	code := m.Run()
+	if s.env == nil {
+		return code
+	}
+	if err := s.env.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the test API server:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// Admin is the configuration of a cluster administrator, with client throttling off. It starts the server when none runs; a
+// server that cannot start fails the test, and never skips it.
+func (s *Server) Admin(t testing.TB) *rest.Config {
+	t.Helper()
+	s.once.Do(func() { s.err = s.start(t.Context()) })
+	if s.err != nil {
+		t.Fatalf("the test API server: %v", s.err)
+	}
+	return rest.CopyConfig(s.config)
+}
+
+// Webhook is where a test with Options.Webhooks serves them.
+func (s *Server) Webhook(t testing.TB) Webhook {
+	t.Helper()
+	s.Admin(t)
+	w := s.env.WebhookInstallOptions
+	return Webhook{Host: w.LocalServingHost, Port: w.LocalServingPort, CertDir: w.LocalServingCertDir}
+}
+
+func (s *Server) start(ctx context.Context) error {
+	assets, err := assets(os.Getenv(AssetsEnv))
+	if err != nil {
+		return err
+	}
+	root, err := Root()
+	if err != nil {
+		return err
+	}
+	existing := false
+	s.env = &envtest.Environment{
+		UseExistingCluster:    &existing,
+		BinaryAssetsDirectory: assets,
+		CRDDirectoryPaths:     []string{filepath.Join(root, "config", "crd")},
+		ErrorIfCRDPathMissing: true,
+	}
+	if s.options.Webhooks {
+		s.env.WebhookInstallOptions.Paths = []string{filepath.Join(root, "config", "webhook", "webhooks.yaml")}
+	}
+	if s.config, err = s.env.Start(); err != nil {
+		return errors.Join(fmt.Errorf("start: %w", err), s.env.Stop())
+	}
+	s.config.QPS = -1
+	for _, file := range []string{"manager/namespace.yaml", "rbac"} {
+		if err := Apply(ctx, s.config, filepath.Join(root, "config", file)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// assets checks the directory beforehand, because a missing binary otherwise shows as a failed start of something else.
+func assets(dir string) (string, error) {
+	if dir == "" {
+		return "", fmt.Errorf("%s is not set: run `make envtest-assets` and set it to the directory that is printed (`make test` does both)", AssetsEnv)
+	}
+	for _, name := range []string{"etcd", "kube-apiserver"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return "", fmt.Errorf("%s=%s has no %s: run `make envtest-assets` and set it to the directory that is printed: %w", AssetsEnv, dir, name, err)
+		}
+	}
+	return dir, nil
+}
+
+// Root is the repository's root directory.
+func Root() (string, error) {
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		return "", errors.New("find the repository: the caller is unknown")
+	}
+	return filepath.Dir(filepath.Dir(filepath.Dir(file))), nil
+}

@@ -42,11 +42,11 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 	if err := json.Unmarshal(raw, &parts); err != nil {
 		return fmt.Errorf("messages.content: expected a string or a list of parts: %w", err)
 	}
-	var all strings.Builder
+	texts := make([]string, 0, len(parts))
 	for _, p := range parts {
-		all.WriteString(p.Text)
+		texts = append(texts, p.Text)
 	}
-	*c = content(all.String())
+	*c = content(strings.Join(texts, "\n"))
 	return nil
 }
 

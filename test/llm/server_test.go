@@ -34,7 +34,14 @@ func start(t *testing.T, options Options) (*Server, string) {
 	return s, ts.URL
 }
 
-func post(ctx context.Context, t *testing.T, url, body string) *http.Response {
+// answer is a response whose body the test's end closes.
+type answer struct {
+	StatusCode int
+	Header     http.Header
+	Body       io.Reader
+}
+
+func post(ctx context.Context, t *testing.T, url, body string) answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	require.NoError(t, err)
@@ -42,7 +49,7 @@ func post(ctx context.Context, t *testing.T, url, body string) *http.Response {
 	res, err := http.DefaultClient.Do(req)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, res.Body.Close()) })
-	return res
+	return answer{res.StatusCode, res.Header, res.Body}
 }
 
 func quote(s string) string {
@@ -138,9 +145,9 @@ func TestShellIsCalledByTheClientsNameAndItsOutputSaid(t *testing.T) {
 	assert.Equal(t, "developer__shell", one.Function.Name)
 	assert.JSONEq(t, `{"command":"echo 1","why":"scripted"}`, one.Function.Arguments)
 
-	tail := []string{`{"role":"assistant","content":null}`, `{"role":"tool","content":[{"type":"text","text":"out1"}]}`}
+	tail := []string{`{"role":"assistant","content":null}`, `{"role":"tool","content":[{"type":"text","text":"out"},{"type":"text","text":"1"}]}`}
 	second := ask(t, url, body(false, goal, tail...))
-	assert.Equal(t, "out1\nthen", second.Choices[0].Message.Content)
+	assert.Equal(t, "out\n1\nthen", second.Choices[0].Message.Content)
 	two := calls(second)
 	assert.JSONEq(t, `{"command":"echo 2","why":"scripted"}`, two.Function.Arguments)
 	assert.NotEqual(t, one.ID, two.ID)

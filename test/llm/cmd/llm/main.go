@@ -49,7 +49,7 @@ func serve(address, key string) error {
 		defer close(stopped)
 		<-ctx.Done()
 		// Slow and hanging answers would wait for ever: after a moment they are cut.
-		end, cancel := context.WithTimeout(context.Background(), stopTimeout)
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		if server.Shutdown(end) != nil {
 			_ = server.Close()

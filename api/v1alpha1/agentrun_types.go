@@ -188,6 +188,11 @@ type DeliveryStatus struct {
 	// reservedAt is when the controller chose the target, by its clock. Absent while there is no reservation.
 	// +optional
 	ReservedAt *metav1.MicroTime `json:"reservedAt,omitempty"`
+	// reservedBy is the controller process that made the reservation, under a name new at every start; absent once another has
+	// taken the attempt over.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	ReservedBy string `json:"reservedBy,omitempty"`
 	// acceptedAt is when the harness had journalled the attempt, by its clock.
 	// +optional
 	AcceptedAt *metav1.MicroTime `json:"acceptedAt,omitempty"`

@@ -84,7 +84,7 @@ const (
 	ReasonNotListening   = "NotListening"
 	ReasonFinished       = "Finished"
 	ReasonAccepted       = "Accepted"
-	ReasonCredentialLost = "CredentialLost"
+	ReasonCredentialLost = "CredentialLost" //nolint:gosec // a reason, not a credential
 
 	ReasonStanding        = "Standing"        // a standing run can take work
 	ReasonNoStandingRun   = "NoStandingRun"   // none can

@@ -130,7 +130,7 @@ func TestTextIsCleanedAndCutBetweenRunes(t *testing.T) {
 	assert.Equal(t, "a\uFFFDb\uFFFDc", CleanText("a\xff\xfeb\x00c"))
 	assert.Equal(t, "sü", CutText("süß", 4))
 	assert.Equal(t, "s", CutText("süß", 2))
-	assert.Equal(t, "", CutText("ß", 1))
+	assert.Empty(t, CutText("ß", 1))
 	assert.Equal(t, "süß", CutText("süß", 5))
 }
 

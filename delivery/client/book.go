@@ -110,6 +110,23 @@ func (b *book) learn(a wire.Attempt, journal string, now time.Time) bool {
 	return true
 }
 
+// alive counts what the harness holds and has not ended.
+func (b *book) alive(journal string) (running, accepted int) {
+	for _, e := range b.entries {
+		if e.Seen == nil || e.SeenJournal != journal {
+			continue
+		}
+		switch e.Seen.State {
+		case wire.StateRunning:
+			running++
+		case wire.StateAccepted:
+			accepted++
+		case wire.StateFinished, wire.StateVoided:
+		}
+	}
+	return running, accepted
+}
+
 // retry makes every call due: the target was not there and is back.
 func (b *book) retry() {
 	for _, e := range b.entries {

@@ -32,16 +32,18 @@ type command struct {
 	run     wire.RunRef
 	number  int64
 	request *wire.DeliveryRequest // verbSend
+	begun   int                   // verbSend: how many sends the caller knows of
 }
 
 func (c command) key() Key { return Key{RunUID: c.run.UID, Attempt: c.number} }
 
-// Send delivers an attempt in the background. The same attempt may be sent again: it is idempotent. It appears as Sent.
-func (l *Link) Send(request wire.DeliveryRequest) error {
-	return l.enqueue(command{verb: verbSend, run: request.Run, number: request.Attempt, request: &request})
+// Send delivers an attempt in the background, unless more sends of it were begun than the caller knows of, as in Sent.Count.
+// The same attempt may be sent again: it is idempotent. What came of it appears as Sent.
+func (l *Link) Send(request wire.DeliveryRequest, begun int) error {
+	return l.enqueue(command{verb: verbSend, run: request.Run, number: request.Attempt, request: &request, begun: begun})
 }
 
-// Look asks for one attempt, with its envelope when it has finished.
+// Look asks for one attempt, with its envelope when it has finished. A target that is not verified is challenged at once.
 func (l *Link) Look(run wire.RunRef, number int64) error {
 	return l.enqueue(command{verb: verbLook, run: run, number: number})
 }
@@ -92,6 +94,19 @@ func (l *Link) List() []Attempt {
 	return out
 }
 
+// About lists what is known of the attempts of runs with a name, in no order.
+func (l *Link) About(run string) []Attempt {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []Attempt
+	for _, e := range l.book.entries {
+		if e.Run.Name == run {
+			out = append(out, e.Attempt)
+		}
+	}
+	return out
+}
+
 // enqueue queues a command unless the same is queued or under way, and sees to it that somebody works.
 func (l *Link) enqueue(c command) error {
 	l.mu.Lock()
@@ -103,13 +118,16 @@ func (l *Link) enqueue(c command) error {
 	if e == nil || len(l.queue) >= maxQueued {
 		return ErrFull
 	}
-	if e.pending[c.verb] {
+	if e.pending[c.verb] || (c.verb == verbSend && e.Sent.Count > c.begun) {
 		return nil
 	}
 	e.pending[c.verb], e.InFlight = true, true
 	if c.verb == verbSend {
 		e.Sent.Count++ // before a byte leaves
 		e.Absent = false
+	}
+	if c.verb == verbLook && l.status.State != StateVerified {
+		l.Kick()
 	}
 	l.queue = append(l.queue, c)
 	if l.workers < maxWorkers {

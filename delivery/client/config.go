@@ -88,7 +88,9 @@ type Config struct {
 // Change says what changed on a Link.
 type Change struct {
 	PodUID string
-	// Link: its state, its agent, its capacity or its journal.
+	// State: its state, boot or journal.
+	State bool
+	// Link: anything of its Status that an assignment goes by.
 	Link bool
 	// Runs are those of which an attempt changed.
 	Runs []wire.RunRef

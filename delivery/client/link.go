@@ -31,10 +31,12 @@ type Status struct {
 	State   State
 	Message string    // why it is not verified, in a sentence
 	Since   time.Time // when the state was entered
+	Opened  time.Time // when the Link was made
 
 	// LastContact is when the target last gave a valid answer; zero when it never did.
 	LastContact time.Time
-	// Boot, Journal, Agent and Capacity are what it said then.
+	// Boot, Journal, Agent and Capacity are what it said then. Running and Queued count what it told of single attempts since, so
+	// that one accepted a moment ago is counted.
 	Boot, Journal string
 	Agent         wire.AgentInfo
 	Capacity      wire.Capacity
@@ -72,11 +74,12 @@ func New(cfg Config) (*Link, error) {
 	}
 	cfg.Timeouts = cfg.Timeouts.withDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
+	now := cfg.Now()
 	l := &Link{
 		cfg: cfg, ctx: ctx, cancel: cancel, address: cfg.Address,
 		pace: rate.NewLimiter(pagesPerSecond, pageBurst), wake: make(chan struct{}, 1),
 		conns: map[*conn]struct{}{}, book: newBook(),
-		status: Status{State: StateChallenging, Since: cfg.Now()},
+		status: Status{State: StateChallenging, Since: now, Opened: now},
 	}
 	l.transport = &http.Transport{
 		DialContext: l.proven, DisableCompression: true, ForceAttemptHTTP2: false,
@@ -142,7 +145,11 @@ func (l *Link) Kick() {
 func (l *Link) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.status
+	s := l.status
+	if s.Listed {
+		s.Capacity.Running, s.Capacity.Queued = l.book.alive(s.Journal)
+	}
+	return s
 }
 
 // run challenges, watches until that fails, and begins again after a backoff, until the Link is closed.
@@ -203,7 +210,7 @@ func (l *Link) accept(conn net.Conn, a wire.ChallengeAnswer) {
 		_ = old.Close()
 	}
 	l.cfg.Log.Info("link: the Pod proved who it is", "pod", l.cfg.Target.PodName, "podUID", l.cfg.Target.PodUID, "boot", a.Boot)
-	l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, Link: true})
+	l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, State: true, Link: true})
 }
 
 // takeSpare gives the believed boot, and the connection that was challenged last if nobody took it yet.
@@ -230,7 +237,7 @@ func (l *Link) fail(err error) {
 	l.mu.Unlock()
 	if changed {
 		l.cfg.Log.Info("link: cannot talk to the Pod", "pod", l.cfg.Target.PodName, "podUID", l.cfg.Target.PodUID, "state", state, "message", message)
-		l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, Link: true})
+		l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, State: true, Link: true})
 	}
 }
 

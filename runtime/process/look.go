@@ -22,7 +22,7 @@ func Look(command, env []string) (string, error) {
 		if err := executable(name); err != nil {
 			return "", fmt.Errorf("%w: %q: %w", ErrNotFound, name, err)
 		}
-		return name, nil
+		return filepath.Abs(name) // the agent may be started in another directory
 	}
 	path := ""
 	for _, v := range env {

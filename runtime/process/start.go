@@ -41,6 +41,7 @@ type Process struct {
 	ending    bool            // End was called: whatever is left has until killing is closed
 	killing   chan struct{}   // closed when whatever is left is to be killed
 	killOnce  sync.Once
+	exited    chan struct{}
 	done      chan struct{}
 	exit      Exit
 	survivors []int
@@ -56,6 +57,7 @@ func Start(spec Spec) (*Process, error) {
 		marker:  MarkerName + "=" + spec.Marker,
 		known:   map[ID]struct{}{},
 		killing: make(chan struct{}),
+		exited:  make(chan struct{}),
 		done:    make(chan struct{}),
 	}
 	p.cmd = &exec.Cmd{
@@ -111,6 +113,9 @@ func closeAll(files []*os.File) {
 // PID is the number of the agent process, which is also its group's.
 func (p *Process) PID() int { return p.pid }
 
+// Exited is closed when the agent process has exited; what it left behind may live for a moment longer.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
 // Done is closed when the agent process and all that belonged to it are gone.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
@@ -135,6 +140,7 @@ const (
 
 func (p *Process) supervise(copied <-chan struct{}) {
 	waitLeader(p.pid)
+	close(p.exited)
 	p.mu.Lock()
 	ending := p.ending
 	p.mu.Unlock()

@@ -91,6 +91,19 @@ func notStarted(ctx context.Context) verdict {
 	return verdict{outcome: v1alpha1.OutcomeCancelled, reason: v1alpha1.ReasonCancelled, message: "cancelled before the start: " + context.Cause(ctx).Error()}
 }
 
+// Unstarted is the envelope of a goal that never reached an agent, because ctx ended first or, if it did not, because of err.
+func Unstarted(ctx context.Context, now time.Time, err error) v1alpha1.Envelope {
+	v := failed(v1alpha1.ReasonAgentError, "not started: "+err.Error())
+	if ctx.Err() != nil {
+		v = notStarted(ctx)
+	}
+	return v1alpha1.Envelope{
+		APIVersion: v1alpha1.ResultAPIVersion, Outcome: v.outcome, Reason: v.reason,
+		Message: v1alpha1.CutText(v1alpha1.CleanText(v.message), maxMessage),
+		Timing:  v1alpha1.Timing{StartedAt: now.UTC(), FinishedAt: now.UTC()},
+	}
+}
+
 // begin tells the caller and sends the prompt; a verdict means that nothing was sent.
 func (r Runner) begin(ctx context.Context, seat Seat, g Goal, start func(session string) error) (*router.Call, *verdict) {
 	if err := start(seat.Session.ID); err != nil {

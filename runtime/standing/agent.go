@@ -1,0 +1,153 @@
+package standing
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/coder/acp-go-sdk"
+
+	"github.com/hearthdev/hearth/runtime/process"
+	"github.com/hearthdev/hearth/runtime/router"
+	"github.com/hearthdev/hearth/runtime/turn"
+)
+
+// agent is one agent process that was greeted, with the session that the next goal gets.
+type agent struct {
+	cfg   *Config
+	home  *workshop
+	proc  *process.Process
+	conn  *router.Conn
+	info  router.Agent
+	born  time.Time
+	ended atomic.Bool // by us, and not by itself
+
+	session *router.Session
+	dir     string       // the session's directory
+	before  []process.ID // what ran beside the agent when the session was opened
+}
+
+// raise starts an agent and brings it to its first session.
+func raise(ctx context.Context, cfg *Config, home *workshop, n int) (*agent, error) {
+	dir, err := home.home(n)
+	if err != nil {
+		return nil, err
+	}
+	proc, err := process.Start(process.Spec{Command: cfg.Command, Env: environment(cfg, dir), Marker: fmt.Sprintf("%d-%s", n, rand.Text())})
+	if err != nil {
+		return nil, err
+	}
+	a := &agent{cfg: cfg, home: home, proc: proc, born: cfg.Now()}
+	a.conn = router.Open(router.Config{In: proc.Stdout, Out: proc.Stdin, Cause: a.cause, Now: cfg.Now})
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.StartTimeout, fmt.Errorf("no answer within %s", cfg.StartTimeout))
+	defer cancel()
+	if err := a.greet(ctx); err != nil {
+		broken := a.conn.Broken()
+		err = errors.Join(err, a.end(context.WithoutCancel(ctx)))
+		if broken > 0 {
+			err = fmt.Errorf("%w (%d lines of its output were no messages of the Agent Client Protocol)", err, broken)
+		}
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *agent) greet(ctx context.Context) error {
+	var err error
+	if a.info, err = a.conn.Initialize(ctx, a.cfg.Version); err != nil {
+		return err
+	}
+	if a.info.Name == "" {
+		a.info.Name = filepath.Base(a.cfg.Command[0])
+	}
+	return a.openSession(ctx)
+}
+
+// environment is the agent's: what was given, a HOME of its own, and what makes it ask for permission.
+func environment(cfg *Config, home string) []string {
+	env := slices.DeleteFunc(slices.Clone(cfg.Env), func(v string) bool {
+		return strings.HasPrefix(v, "HOME=") || strings.HasPrefix(v, process.MarkerName+"=")
+	})
+	return append(append(env, "HOME="+home), turn.Environment(cfg.Command[0], env)...)
+}
+
+// openSession opens the session that the next goal gets.
+func (a *agent) openSession(ctx context.Context) error {
+	dir, err := a.home.open()
+	if err != nil {
+		return err
+	}
+	session, err := a.conn.NewSession(ctx, dir)
+	if err != nil {
+		a.home.discard(dir)
+		return err
+	}
+	a.session, a.dir, a.before = session, dir, a.proc.Descendants()
+	return nil
+}
+
+// closeSession lets go of a session that was used, at the agent too if it can.
+func (a *agent) closeSession(ctx context.Context, session *router.Session, dir string) {
+	a.home.close(dir)
+	if !a.info.Closes {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, closeLimit)
+	defer cancel()
+	_, _ = a.conn.Call(ctx, acp.AgentMethodSessionClose, acp.CloseSessionRequest{SessionId: acp.SessionId(session.ID)})
+}
+
+// cause waits for the end of a process whose output has ended, and says how it ended. One that closes its output and stays
+// is of no use any more.
+func (a *agent) cause() error {
+	select {
+	case <-a.proc.Done():
+	case <-time.After(a.cfg.EndGrace):
+		_ = a.proc.End(context.Background(), 0)
+	}
+	if err := a.proc.Err(); err != nil {
+		return err
+	}
+	return errors.New("agent process closed its output and could not be ended")
+}
+
+// end ends the process with everything it started; it is bounded in time.
+func (a *agent) end(ctx context.Context) error {
+	if a.proc.Err() == nil {
+		a.ended.Store(true)
+	}
+	err := a.proc.End(ctx, a.cfg.EndGrace)
+	a.conn.Close()
+	<-a.conn.Done()
+	return err
+}
+
+// seat is the place of a turn.
+func (a *agent) seat() turn.Seat {
+	return turn.Seat{Session: a.session, Agent: a.info.Name, LastHeard: a.conn.LastHeard, Settled: a.settled, End: a.end}
+}
+
+// settled waits a moment until nothing runs that was not there when the session was opened, and tells whether that came.
+func (a *agent) settled(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	tick := time.NewTicker(settleEvery)
+	defer tick.Stop()
+	for {
+		strays := slices.ContainsFunc(a.proc.Descendants(), func(id process.ID) bool { return !slices.Contains(a.before, id) })
+		if !strays {
+			return true
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}

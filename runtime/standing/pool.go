@@ -1,0 +1,226 @@
+// Package standing keeps agents standing: a pool of agent processes, each with its own process group, HOME and connection, that
+// are started, greeted, given a session ahead of the next goal, and restarted when they end (SPEC.md, Harness).
+package standing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/runtime/process"
+	"github.com/hearthdev/hearth/runtime/turn"
+)
+
+// Defaults and bounds of a pool.
+const (
+	MaxConcurrency         = 64
+	DefaultStartTimeout    = time.Minute     // from the start of the process to its first session
+	DefaultEndGrace        = 5 * time.Second // between SIGTERM and SIGKILL
+	DefaultFirstBackoff    = time.Second     // before the first restart, doubled each time …
+	DefaultMaxBackoff      = time.Minute     // … up to this
+	DefaultMaxFailedStarts = 10              // in a row; then the pool gives up
+	healthyAfter           = time.Minute     // an agent that stood so long is restarted as if it had never failed
+	settleLimit            = 2 * time.Second // how long processes of a cancelled turn may take to go away
+	settleEvery            = 20 * time.Millisecond
+	closeLimit             = 10 * time.Second // how long an agent may take to close a session that is over
+)
+
+// Config says which agent stands, and how. Zero durations and counts stand for the defaults.
+type Config struct {
+	Command     []string    // the agent's program and arguments
+	Env         []string    // its whole environment; HOME, the slot's marker and what makes the agent ask are added
+	DataDir     string      // absolute; slots/ and work/ below it are the pool's
+	Concurrency int         // agent processes, 1 to MaxConcurrency
+	Permissions turn.Policy // what permission questions are answered with
+	Silence     time.Duration
+	Log         *slog.Logger
+	Now         func() time.Time
+	Version     string // the harness's, told to the agent
+	// OnChange is told every change of State, in order, one at a time. It must not call Shutdown.
+	OnChange func(v1alpha1.AgentInfo)
+
+	StartTimeout, CancelGrace, EndGrace, FirstBackoff, MaxBackoff time.Duration
+	MaxFailedStarts                                               int
+}
+
+func (c *Config) check() error {
+	if _, err := process.Look(c.Command, c.Env); err != nil {
+		return err
+	}
+	switch {
+	case !filepath.IsAbs(c.DataDir):
+		return fmt.Errorf("data directory %q: expected an absolute path", c.DataDir)
+	case c.Concurrency < 1 || c.Concurrency > MaxConcurrency:
+		return fmt.Errorf("concurrency %d: expected 1 to %d", c.Concurrency, MaxConcurrency)
+	case c.Log == nil || c.Now == nil:
+		return errors.New("a pool needs a log and a clock")
+	}
+	policy, err := turn.ParsePolicy(string(c.Permissions))
+	if err != nil {
+		return err
+	}
+	c.Permissions = policy
+	for _, d := range []struct {
+		value    *time.Duration
+		fallback time.Duration
+	}{
+		{&c.Silence, turn.DefaultSilence}, {&c.CancelGrace, turn.DefaultCancelGrace}, {&c.StartTimeout, DefaultStartTimeout},
+		{&c.EndGrace, DefaultEndGrace}, {&c.FirstBackoff, DefaultFirstBackoff}, {&c.MaxBackoff, DefaultMaxBackoff},
+	} {
+		if *d.value <= 0 {
+			*d.value = d.fallback
+		}
+	}
+	if c.MaxFailedStarts <= 0 {
+		c.MaxFailedStarts = DefaultMaxFailedStarts
+	}
+	return nil
+}
+
+// Pool is the standing agents of one harness.
+type Pool struct {
+	cfg     Config
+	turns   chan job
+	stop    chan struct{}
+	stopped chan struct{}
+	once    sync.Once
+	home    *workshop
+
+	order sync.Mutex // held while a change is told, so that changes are told in order
+	mu    sync.Mutex
+	up    int // agents that answer
+	info  v1alpha1.AgentInfo
+}
+
+// job is one goal on its way to a free slot.
+type job struct {
+	ctx    context.Context //nolint:containedctx // a turn belongs to its caller
+	goal   turn.Goal
+	start  func(session string) error
+	answer chan answer
+}
+
+// answer is what a slot makes of a job: the envelope, or that its agent is gone and another should take it.
+type answer struct {
+	envelope v1alpha1.Envelope
+	again    bool
+}
+
+// New checks the configuration. It starts nothing. The errors name what is wrong and what was expected.
+func New(cfg Config) (*Pool, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	return &Pool{
+		cfg: cfg, turns: make(chan job), stop: make(chan struct{}), stopped: make(chan struct{}),
+		home: newWorkshop(cfg.DataDir), info: v1alpha1.AgentInfo{State: v1alpha1.AgentStarting},
+	}, nil
+}
+
+// errShutdown is why turns end when the pool does.
+var errShutdown = errors.New("the harness is shutting down")
+
+// Run starts the agents and keeps them standing. It returns nil after Shutdown or when ctx ends, with all agents ended; the
+// error says that an agent could not be started several times in a row, and why. It is called once.
+func (p *Pool) Run(ctx context.Context) error {
+	defer close(p.stopped)
+	reaping, stopReaping := context.WithCancel(context.WithoutCancel(ctx))
+	reaped := make(chan error, 1)
+	go func() { reaped <- process.Reap(reaping) }()
+	running, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-p.stop:
+			cancel(errShutdown)
+		case <-running.Done():
+		}
+	}()
+	group, groupCtx := errgroup.WithContext(running)
+	for n := range p.cfg.Concurrency {
+		group.Go(func() error { return newSlot(p, n).run(groupCtx) })
+	}
+	err := group.Wait()
+	stopReaping()
+	return errors.Join(err, <-reaped)
+}
+
+// Shutdown ends all agents, turns that run included, and waits until they are gone or ctx ends. Run must have been called.
+func (p *Pool) Shutdown(ctx context.Context) error {
+	p.once.Do(func() { close(p.stop) })
+	select {
+	case <-p.stopped:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("end the agents: %w", context.Cause(ctx))
+	}
+}
+
+// errEnded is what goals get that come after the pool has ended.
+var errEnded = errors.New("the agent is not available")
+
+// Turn waits for a free agent and carries the goal out; see turn.Runner.Run. If ctx or the pool ends before there is an agent,
+// start is not called and the envelope says so.
+func (p *Pool) Turn(ctx context.Context, g turn.Goal, start func(session string) error) v1alpha1.Envelope {
+	j := job{ctx: ctx, goal: g, start: start, answer: make(chan answer, 1)}
+	for ctx.Err() == nil {
+		select {
+		case p.turns <- j:
+			if a := <-j.answer; !a.again { // bounded: the turn ends by ctx, and by the ladder
+				return a.envelope
+			}
+			continue
+		case <-ctx.Done():
+		case <-p.stop:
+		case <-p.stopped:
+		}
+		break
+	}
+	return turn.Unstarted(ctx, p.cfg.Now(), errEnded)
+}
+
+// State is what the agent says of itself and whether it can be given work.
+func (p *Pool) State() v1alpha1.AgentInfo {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.info
+}
+
+// Ready tells whether at least one agent answers; a busy one does.
+func (p *Pool) Ready() bool { return p.State().State == v1alpha1.AgentReady }
+
+// rose and fell count the agents that answer.
+func (p *Pool) rose(name, version string) {
+	p.change(func() {
+		p.up++
+		p.info = v1alpha1.AgentInfo{Name: name, Version: version, State: v1alpha1.AgentReady}
+	})
+}
+
+func (p *Pool) fell() {
+	p.change(func() {
+		if p.up--; p.up == 0 {
+			p.info.State = v1alpha1.AgentDown
+		}
+	})
+}
+
+func (p *Pool) change(f func()) {
+	p.order.Lock()
+	defer p.order.Unlock()
+	p.mu.Lock()
+	before := p.info
+	f()
+	after := p.info
+	p.mu.Unlock()
+	if after != before && p.cfg.OnChange != nil {
+		p.cfg.OnChange(after)
+	}
+}

@@ -1,0 +1,154 @@
+package standing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hearthdev/hearth/runtime/process"
+	"github.com/hearthdev/hearth/runtime/turn"
+)
+
+// slot keeps one agent standing and carries out one goal at a time.
+type slot struct {
+	pool    *Pool
+	number  int
+	runner  turn.Runner
+	closing sync.WaitGroup // sessions being closed
+}
+
+func newSlot(p *Pool, n int) *slot {
+	return &slot{pool: p, number: n, runner: turn.Runner{
+		Policy: p.cfg.Permissions, Silence: p.cfg.Silence, CancelGrace: p.cfg.CancelGrace, Now: p.cfg.Now,
+	}}
+}
+
+// run returns nil when ctx ended and the agent is gone, and an error after too many failed starts in a row.
+func (s *slot) run(ctx context.Context) error {
+	cfg, log := &s.pool.cfg, s.pool.cfg.Log.With("slot", s.number)
+	failures, falls := 0, 0
+	for ctx.Err() == nil {
+		a, err := raise(ctx, cfg, s.pool.home, s.number)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return nil
+		case err != nil:
+			failures++
+			log.Error("agent: start failed", "error", err, "failures", failures)
+			if failures >= cfg.MaxFailedStarts {
+				return fmt.Errorf("the agent could not be started %d times in a row; the last time: %w", failures, err)
+			}
+			falls++
+		default:
+			failures = 0
+			log.Info("agent: ready", "name", a.info.Name, "version", a.info.Version, "pid", a.proc.PID())
+			s.stand(ctx, a)
+			if ctx.Err() != nil {
+				return nil
+			}
+			log.Warn("agent: ended", "how", how(a))
+			if falls++; a.ended.Load() || cfg.Now().Sub(a.born) >= healthyAfter {
+				falls = 0
+			}
+			if a.ended.Load() {
+				continue // by our own hand: there is nothing to wait for
+			}
+		}
+		wait(ctx, backoff(cfg.FirstBackoff, cfg.MaxBackoff, falls))
+	}
+	return nil
+}
+
+// how describes the end without the agent's own words, which may quote a goal.
+func how(a *agent) string {
+	var exit *process.ExitError
+	if errors.As(a.proc.Err(), &exit) {
+		return exit.Exit.String()
+	}
+	return "unknown"
+}
+
+// backoff doubles with each fall in a row.
+func backoff(first, most time.Duration, falls int) time.Duration {
+	d := first
+	for i := 1; i < falls && d < most; i++ {
+		d *= 2
+	}
+	return min(d, most)
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// stand gives the agent goals until it or ctx ends; it is gone when stand returns.
+func (s *slot) stand(ctx context.Context, a *agent) {
+	s.pool.rose(a.info.Name, a.info.Version)
+	fell := sync.OnceFunc(s.pool.fell)
+	defer s.closing.Wait()
+	defer func() {
+		_ = a.end(context.WithoutCancel(ctx)) // does nothing to one that is gone
+		a.home.close(a.dir)
+	}()
+	defer fell()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.proc.Exited():
+			return
+		case <-a.conn.Done():
+			return
+		case j := <-s.pool.turns:
+			if gone(a) {
+				j.answer <- answer{again: true}
+				return
+			}
+			if !s.work(ctx, a, j, fell) {
+				return
+			}
+		}
+	}
+}
+
+// gone tells whether the agent has ended, so that a goal is not given to one that cannot even begin.
+func gone(a *agent) bool {
+	select {
+	case <-a.proc.Exited():
+		return true
+	case <-a.conn.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// work carries one goal out and opens the next session; false means that the agent is of no further use.
+func (s *slot) work(ctx context.Context, a *agent, j job, fell func()) bool {
+	jobCtx, cancel := context.WithCancelCause(j.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(errShutdown) })()
+	envelope, ended := s.runner.Run(jobCtx, a.seat(), j.goal, j.start) //nolint:contextcheck // a turn ends with its caller's context, and by AfterFunc with ours
+	if ended {
+		fell() // before anybody is told of the end, so that nobody finds the agent ready after it
+		j.answer <- answer{envelope: envelope}
+		return false
+	}
+	j.answer <- answer{envelope: envelope}
+	session, dir := a.session, a.dir
+	s.closing.Go(func() { a.closeSession(ctx, session, dir) })
+	opening, stop := context.WithTimeoutCause(ctx, s.pool.cfg.StartTimeout, errors.New("no answer in time"))
+	defer stop()
+	if err := a.openSession(opening); err != nil {
+		s.pool.cfg.Log.Error("agent: no further session", "slot", s.number, "error", err)
+		return false
+	}
+	return true
+}

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
 // TailBytes is how much of an agent's stderr is kept.
@@ -37,5 +37,5 @@ func (t *tail) String() string {
 	for t.cut && len(b) > 0 && !utf8.RuneStart(b[0]) {
 		b = b[1:]
 	}
-	return v1alpha1.CleanText(string(b))
+	return wire.CleanText(string(b))
 }

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/process"
 	"github.com/hearthdev/hearth/runtime/turn"
 )
@@ -44,7 +44,7 @@ type Config struct {
 	Now         func() time.Time
 	Version     string // the harness's, told to the agent
 	// OnChange is told every change of State, in order, one at a time. It must not call Shutdown.
-	OnChange func(v1alpha1.AgentInfo)
+	OnChange func(wire.AgentInfo)
 
 	StartTimeout, CancelGrace, EndGrace, FirstBackoff, MaxBackoff time.Duration
 	MaxFailedStarts                                               int
@@ -96,7 +96,7 @@ type Pool struct {
 	order sync.Mutex // held while a change is told, so that changes are told in order
 	mu    sync.Mutex
 	up    int // agents that answer
-	info  v1alpha1.AgentInfo
+	info  wire.AgentInfo
 }
 
 // job is one goal on its way to a free slot.
@@ -109,7 +109,7 @@ type job struct {
 
 // answer is what a slot makes of a job: the envelope, or that its agent is gone and another should take it.
 type answer struct {
-	envelope v1alpha1.Envelope
+	envelope wire.Envelope
 	again    bool
 }
 
@@ -120,7 +120,7 @@ func New(cfg Config) (*Pool, error) {
 	}
 	return &Pool{
 		cfg: cfg, turns: make(chan job), stop: make(chan struct{}), stopped: make(chan struct{}),
-		home: newWorkshop(cfg.DataDir), info: v1alpha1.AgentInfo{State: v1alpha1.AgentStarting},
+		home: newWorkshop(cfg.DataDir), info: wire.AgentInfo{State: wire.AgentStarting},
 	}, nil
 }
 
@@ -168,7 +168,7 @@ var errEnded = errors.New("the agent is not available")
 
 // Turn waits for a free agent and carries the goal out; see turn.Runner.Run. If ctx or the pool ends before there is an agent,
 // start is not called and the envelope says so.
-func (p *Pool) Turn(ctx context.Context, g turn.Goal, start func(session string) error) v1alpha1.Envelope {
+func (p *Pool) Turn(ctx context.Context, g turn.Goal, start func(session string) error) wire.Envelope {
 	j := job{ctx: ctx, goal: g, start: start, answer: make(chan answer, 1)}
 	for ctx.Err() == nil {
 		select {
@@ -187,27 +187,27 @@ func (p *Pool) Turn(ctx context.Context, g turn.Goal, start func(session string)
 }
 
 // State is what the agent says of itself and whether it can be given work.
-func (p *Pool) State() v1alpha1.AgentInfo {
+func (p *Pool) State() wire.AgentInfo {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.info
 }
 
 // Ready tells whether at least one agent answers; a busy one does.
-func (p *Pool) Ready() bool { return p.State().State == v1alpha1.AgentReady }
+func (p *Pool) Ready() bool { return p.State().State == wire.AgentReady }
 
 // rose and fell count the agents that answer.
 func (p *Pool) rose(name, version string) {
 	p.change(func() {
 		p.up++
-		p.info = v1alpha1.AgentInfo{Name: name, Version: version, State: v1alpha1.AgentReady}
+		p.info = wire.AgentInfo{Name: name, Version: version, State: wire.AgentReady}
 	})
 }
 
 func (p *Pool) fell() {
 	p.change(func() {
 		if p.up--; p.up == 0 {
-			p.info.State = v1alpha1.AgentDown
+			p.info.State = wire.AgentDown
 		}
 	})
 }

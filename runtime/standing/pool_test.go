@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/turn"
 	"github.com/hearthdev/hearth/test/agent/agenttest"
 )
@@ -44,7 +44,7 @@ type standing struct {
 	ended   chan error
 
 	mu      sync.Mutex
-	changes []v1alpha1.AgentInfo
+	changes []wire.AgentInfo
 	log     bytes.Buffer
 }
 
@@ -60,10 +60,10 @@ func (s *standing) logged() string {
 	return s.log.String()
 }
 
-func (s *standing) states() []v1alpha1.AgentState {
+func (s *standing) states() []wire.AgentState {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var states []v1alpha1.AgentState
+	var states []wire.AgentState
 	for _, c := range s.changes {
 		states = append(states, c.State)
 	}
@@ -79,7 +79,7 @@ func stand(t *testing.T, env []string, change ...func(*Config)) *standing {
 		Command: []string{agenttest.Build(t)}, Env: append([]string{"PATH=" + os.Getenv("PATH"), "AGENT_EFFECTS_FILE=" + s.effects}, env...),
 		DataDir: s.dir, Concurrency: 1, Permissions: turn.Deny, Log: slog.New(slog.NewTextHandler(s, nil)), Now: time.Now, Version: "test",
 		FirstBackoff: 10 * time.Millisecond, MaxBackoff: 20 * time.Millisecond, CancelGrace: 2 * time.Second, EndGrace: 2 * time.Second,
-		OnChange: func(i v1alpha1.AgentInfo) {
+		OnChange: func(i wire.AgentInfo) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.changes = append(s.changes, i)
@@ -105,13 +105,13 @@ func (s *standing) ready() {
 
 func (s *standing) String() string { return s.logged() }
 
-func (s *standing) turn(ctx context.Context, text string) v1alpha1.Envelope {
+func (s *standing) turn(ctx context.Context, text string) wire.Envelope {
 	return s.pool.Turn(ctx, turn.Goal{RunUID: "uid", Text: text}, func(string) error { return nil })
 }
 
 // background runs a goal and returns where its envelope will be.
-func (s *standing) background(ctx context.Context, text string) <-chan v1alpha1.Envelope {
-	done := make(chan v1alpha1.Envelope, 1)
+func (s *standing) background(ctx context.Context, text string) <-chan wire.Envelope {
+	done := make(chan wire.Envelope, 1)
 	go func() { done <- s.turn(ctx, text) }()
 	return done
 }
@@ -138,7 +138,7 @@ func TestAGoalIsCarriedOutInAFreshSessionAndDirectory(t *testing.T) {
 			sessions = append(sessions, session)
 			return nil
 		})
-		assert.Equal(t, v1alpha1.OutcomeSucceeded, e.Outcome, e.Message)
+		assert.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
 		assert.EqualValues(t, 7, *e.Usage.TotalTokens)
 		assert.Equal(t, sessions[len(sessions)-1], e.Session)
 		assert.Equal(t, filepath.Join(s.dir, "work"), filepath.Dir(e.Output.Value))
@@ -148,7 +148,7 @@ func TestAGoalIsCarriedOutInAFreshSessionAndDirectory(t *testing.T) {
 	assert.NotEqual(t, effects[0].Cwd, effects[1].Cwd)
 	assert.Equal(t, effects[0].PID, effects[1].PID, "the agent stands")
 	assert.Equal(t, 2, effects[0].Blocks, "the standing instructions go first")
-	assert.Equal(t, v1alpha1.AgentInfo{Name: "scripted", Version: "1.0.0", State: v1alpha1.AgentReady}, s.pool.State())
+	assert.Equal(t, wire.AgentInfo{Name: "scripted", Version: "1.0.0", State: wire.AgentReady}, s.pool.State())
 }
 
 // SPEC.md, Harness: the agent sees the given environment, with a HOME of its slot.
@@ -174,7 +174,7 @@ func TestGoalsWaitForAFreeSlot(t *testing.T) {
 	third := s.background(ctx, "say: three")
 	cancel(errors.New("no longer wanted"))
 	e := <-third
-	assert.Equal(t, v1alpha1.OutcomeCancelled, e.Outcome)
+	assert.Equal(t, wire.OutcomeCancelled, e.Outcome)
 	assert.Equal(t, "cancelled before the start: no longer wanted", e.Message)
 	assert.Len(t, agenttest.Effects(t, s.effects), 1)
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
@@ -187,7 +187,7 @@ func TestOutcomesOfTheScriptedAgent(t *testing.T) {
 	s := stand(t, []string{"AGENT_EARLY=3"})
 	for _, c := range []struct {
 		goal, output string
-		reason       v1alpha1.Reason
+		reason       wire.Reason
 	}{
 		{"say: hello", "early1 early2 early3 hello", "Completed"},
 		{"stop: end_turn ;; say: Network error: no route", "", "Completed"}, // the early text makes it one message of the model's
@@ -217,7 +217,7 @@ func TestOutcomesOfTheScriptedAgent(t *testing.T) {
 
 func TestEndTurnWithoutEvidenceIsNotSuccess(t *testing.T) {
 	s := stand(t, nil)
-	for goal, reason := range map[string]v1alpha1.Reason{
+	for goal, reason := range map[string]wire.Reason{
 		"stop: end_turn":             "NoEvidence",
 		"echo:":                      "NoEvidence",
 		"say: Network error: x":      "AgentError",
@@ -242,14 +242,14 @@ func TestPermissionsFollowThePolicy(t *testing.T) {
 func TestACrashEndsTheTurnAndTheAgentIsRestarted(t *testing.T) {
 	s := stand(t, nil)
 	e := s.turn(t.Context(), "say: partial ;; crash: 3 out of memory")
-	assert.Equal(t, v1alpha1.ReasonAgentCrashed, e.Reason)
+	assert.Equal(t, wire.ReasonAgentCrashed, e.Reason)
 	assert.Equal(t, "agent process exited with status 3; stderr ends: out of memory", e.Message)
 	assert.Equal(t, "partial", e.Output.Value)
-	assert.NotEqual(t, v1alpha1.AgentReady, s.states()[1], "it was down before the envelope was there")
+	assert.NotEqual(t, wire.AgentReady, s.states()[1], "it was down before the envelope was there")
 	e = s.turn(t.Context(), "die:")
 	assert.Contains(t, e.Message, "was killed by SIGKILL")
-	assert.Equal(t, v1alpha1.OutcomeSucceeded, s.turn(t.Context(), "say: again").Outcome)
-	assert.Equal(t, []v1alpha1.AgentState{"ready", "down", "ready", "down", "ready"}, s.states())
+	assert.Equal(t, wire.OutcomeSucceeded, s.turn(t.Context(), "say: again").Outcome)
+	assert.Equal(t, []wire.AgentState{"ready", "down", "ready", "down", "ready"}, s.states())
 	assert.NotContains(t, s.logged(), "out of memory", "what an agent says in a turn is not logged")
 }
 
@@ -258,7 +258,7 @@ func TestACrashBetweenGoalsCostsNothing(t *testing.T) {
 	s := stand(t, nil)
 	for range 5 {
 		e := s.turn(t.Context(), "say: x")
-		require.Equal(t, v1alpha1.OutcomeSucceeded, e.Outcome, e.Message)
+		require.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
 		effects := agenttest.Effects(t, s.effects)
 		require.NoError(t, syscall.Kill(effects[len(effects)-1].PID, syscall.SIGKILL))
 		requireGone(t, effects[len(effects)-1].PID)
@@ -286,7 +286,7 @@ func TestACancelLeavesNoProcess(t *testing.T) {
 			pid := s.requireEffects(1)[0].PID
 			cancel(errors.New("the run was deleted"))
 			e := <-done
-			assert.Equal(t, v1alpha1.OutcomeCancelled, e.Outcome)
+			assert.Equal(t, wire.OutcomeCancelled, e.Outcome)
 			assert.Equal(t, "the run was deleted", e.Message)
 			if e.Output != nil {
 				for _, m := range regexp.MustCompile(`pid=(\d+)`).FindAllStringSubmatch(e.Output.Value, -1) {
@@ -296,7 +296,7 @@ func TestACancelLeavesNoProcess(t *testing.T) {
 				}
 			}
 			again := s.turn(t.Context(), "say: again")
-			assert.Equal(t, v1alpha1.OutcomeSucceeded, again.Outcome, again.Message)
+			assert.Equal(t, wire.OutcomeSucceeded, again.Outcome, again.Message)
 			effects := s.requireEffects(2)
 			assert.Equal(t, c.restarted, effects[1].PID != pid)
 			if c.restarted {
@@ -318,33 +318,33 @@ func TestEndingOneTurnByForceLeavesTheOtherAlone(t *testing.T) {
 	forced := s.background(ctx, "deaf: ;; daemon: ;; mute:")
 	s.requireEffects(2)
 	cancel()
-	assert.Equal(t, v1alpha1.OutcomeCancelled, (<-forced).Outcome)
+	assert.Equal(t, wire.OutcomeCancelled, (<-forced).Outcome)
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
 	e := <-other
-	assert.Equal(t, v1alpha1.OutcomeSucceeded, e.Outcome, e.Message)
+	assert.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
 	pid, err := strconv.Atoi(regexp.MustCompile(`pid=(\d+)`).FindStringSubmatch(e.Output.Value)[1])
 	require.NoError(t, err)
 	assert.NoError(t, syscall.Kill(pid, 0), "what the other agent left is not ours to end")
-	assert.NotContains(t, s.states(), v1alpha1.AgentDown, "one of two answered all the time")
+	assert.NotContains(t, s.states(), wire.AgentDown, "one of two answered all the time")
 }
 
 func TestTheActiveTimeIsLimited(t *testing.T) {
 	s := stand(t, nil)
 	e := s.pool.Turn(t.Context(), turn.Goal{Text: "say: x ;; mute:", Limits: turn.Limits{ActiveSeconds: 1}}, func(string) error { return nil })
-	assert.Equal(t, v1alpha1.ReasonDeadlineExceeded, e.Reason)
+	assert.Equal(t, wire.ReasonDeadlineExceeded, e.Reason)
 	assert.Equal(t, "x", e.Output.Value)
 }
 
 // Fault row 21.
 func TestAMuteAgentIsSilent(t *testing.T) {
 	s := stand(t, nil, func(c *Config) { c.Silence = 200 * time.Millisecond })
-	assert.Equal(t, v1alpha1.ReasonAgentSilent, s.turn(t.Context(), "mute:").Reason)
+	assert.Equal(t, wire.ReasonAgentSilent, s.turn(t.Context(), "mute:").Reason)
 }
 
 func TestAHugeOutputIsCut(t *testing.T) {
 	s := stand(t, nil)
 	e := s.turn(t.Context(), "huge: 5000000")
-	assert.Equal(t, v1alpha1.OutcomeSucceeded, e.Outcome, e.Message)
+	assert.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
 	assert.EqualValues(t, 5_000_000, e.Truncation.OriginalBytes)
 }
 
@@ -355,13 +355,13 @@ func TestShutdownEndsTurnsAndAgents(t *testing.T) {
 	waiting := s.background(t.Context(), "say: never")
 	require.NoError(t, s.pool.Shutdown(t.Context()))
 	e := <-done
-	assert.Equal(t, v1alpha1.OutcomeCancelled, e.Outcome)
+	assert.Equal(t, wire.OutcomeCancelled, e.Outcome)
 	assert.Equal(t, "the harness is shutting down", e.Message)
 	assert.Equal(t, "not started: the agent is not available", (<-waiting).Message)
 	require.NoError(t, <-s.ended)
 	requireGone(t, pid)
-	assert.Equal(t, v1alpha1.AgentDown, s.pool.State().State)
-	assert.Equal(t, v1alpha1.ReasonAgentError, s.turn(t.Context(), "say: late").Reason)
+	assert.Equal(t, wire.AgentDown, s.pool.State().State)
+	assert.Equal(t, wire.ReasonAgentError, s.turn(t.Context(), "say: late").Reason)
 	s.requireEffects(1)
 }
 
@@ -389,7 +389,7 @@ func TestFailedStartsInARowEndThePool(t *testing.T) {
 			err := <-s.ended
 			require.ErrorContains(t, err, "could not be started 3 times in a row")
 			require.ErrorContains(t, err, c.want)
-			assert.Equal(t, v1alpha1.AgentStarting, s.pool.State().State)
+			assert.Equal(t, wire.AgentStarting, s.pool.State().State)
 			assert.Equal(t, 3, strings.Count(s.logged(), "agent: start failed"))
 			assert.Equal(t, "not started: the agent is not available", s.turn(t.Context(), "say: x").Message)
 		})
@@ -460,7 +460,7 @@ func BenchmarkTurn(b *testing.B) {
 	go func() { _ = pool.Run(context.Background()) }()
 	defer func() { _ = pool.Shutdown(context.Background()) }()
 	for b.Loop() {
-		if e := pool.Turn(b.Context(), turn.Goal{Text: "say: x"}, func(string) error { return nil }); e.Outcome != v1alpha1.OutcomeSucceeded {
+		if e := pool.Turn(b.Context(), turn.Goal{Text: "say: x"}, func(string) error { return nil }); e.Outcome != wire.OutcomeSucceeded {
 			b.Fatal(fmt.Sprint(e))
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
 // What is known of agents by name. The name is agentInfo.name of the agent's answer to initialize.
@@ -22,7 +22,7 @@ type profile struct {
 
 // notice recognises a text by how the last message begins and ends.
 type notice struct {
-	reason         v1alpha1.Reason
+	reason         wire.Reason
 	prefix, suffix string
 	// alone: the prefix is proof enough. Otherwise the suffix must fit too, or no model call may have been measured, because
 	// a model may well begin an answer with such words.
@@ -36,13 +36,13 @@ const (
 
 // common are the notices looked for in every agent's text.
 var common = []notice{
-	{reason: v1alpha1.ReasonLimitReached, prefix: "I've reached the maximum number of actions", alone: true},
-	{reason: v1alpha1.ReasonAgentError, prefix: "Network error", suffix: "Please resend your message to try again."},
-	{reason: v1alpha1.ReasonAgentError, prefix: "Ran into this error", suffix: "Please retry if you think this is a transient or recoverable error."},
-	{reason: v1alpha1.ReasonAgentError, prefix: "Server error"},
-	{reason: v1alpha1.ReasonAgentError, prefix: "Authentication error"},
-	{reason: v1alpha1.ReasonAgentError, prefix: "Rate limit"},
-	{reason: v1alpha1.ReasonAgentError, prefix: "Provider not set"},
+	{reason: wire.ReasonLimitReached, prefix: "I've reached the maximum number of actions", alone: true},
+	{reason: wire.ReasonAgentError, prefix: "Network error", suffix: "Please resend your message to try again."},
+	{reason: wire.ReasonAgentError, prefix: "Ran into this error", suffix: "Please retry if you think this is a transient or recoverable error."},
+	{reason: wire.ReasonAgentError, prefix: "Server error"},
+	{reason: wire.ReasonAgentError, prefix: "Authentication error"},
+	{reason: wire.ReasonAgentError, prefix: "Rate limit"},
+	{reason: wire.ReasonAgentError, prefix: "Provider not set"},
 }
 
 var profiles = map[string]profile{
@@ -51,11 +51,11 @@ var profiles = map[string]profile{
 		promptBytes: goosePromptBytes,
 		asksIn:      []string{"approve", "smart_approve"},
 		notices: []notice{
-			{reason: v1alpha1.ReasonAgentError, prefix: "Ran into this error trying to compact:", alone: true},
-			{reason: v1alpha1.ReasonAgentError, prefix: "The model returned an empty response.", suffix: "Please resend your message to continue."},
-			{reason: v1alpha1.ReasonAgentError, prefix: "Please check your account with your provider to add more credits", suffix: "then resend your message to continue."},
-			{reason: v1alpha1.ReasonAgentError, prefix: "Please add credits to your account", suffix: "then resend your message to continue."},
-			{reason: v1alpha1.ReasonRefused, prefix: "The provider refused this request.", suffix: "resending this conversation is likely to be refused again."},
+			{reason: wire.ReasonAgentError, prefix: "Ran into this error trying to compact:", alone: true},
+			{reason: wire.ReasonAgentError, prefix: "The model returned an empty response.", suffix: "Please resend your message to continue."},
+			{reason: wire.ReasonAgentError, prefix: "Please check your account with your provider to add more credits", suffix: "then resend your message to continue."},
+			{reason: wire.ReasonAgentError, prefix: "Please add credits to your account", suffix: "then resend your message to continue."},
+			{reason: wire.ReasonRefused, prefix: "The provider refused this request.", suffix: "resending this conversation is likely to be refused again."},
 		},
 	},
 }

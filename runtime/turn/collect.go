@@ -12,12 +12,12 @@ import (
 	"github.com/coder/acp-go-sdk"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/router"
 )
 
 const (
-	keptText     = v1alpha1.MaxEnvelopeBytes // more cannot leave anyway
+	keptText     = wire.MaxEnvelopeBytes // more cannot leave anyway
 	keptHead     = 2 << 10                   // of the last message, enough to recognise how it begins …
 	keptTail     = 512                       // … and ends
 	knownTools   = 1 << 16                   // tool calls told apart by id
@@ -40,9 +40,9 @@ type collector struct {
 	head     string
 	tail     string
 	activity bool
-	usage    v1alpha1.Usage
+	usage    wire.Usage
 	calls    map[string]bool // tool call id → failed
-	tools    v1alpha1.Tools
+	tools    wire.Tools
 	warnings []string
 }
 
@@ -97,7 +97,7 @@ func (c *collector) take(u update) {
 	case "usage_update":
 		c.activity = c.activity || u.Used > 0
 		if u.Cost != nil {
-			c.usage.Cost = &v1alpha1.Cost{Amount: strconv.FormatFloat(u.Cost.Amount, 'f', -1, 64), Currency: v1alpha1.CleanText(u.Cost.Currency)}
+			c.usage.Cost = &wire.Cost{Amount: strconv.FormatFloat(u.Cost.Amount, 'f', -1, 64), Currency: wire.CleanText(u.Cost.Currency)}
 		}
 	case "agent_message_chunk":
 		c.say(u)
@@ -118,7 +118,7 @@ func (c *collector) say(u update) {
 		c.warn("the agent said something that is not text; it is left out of the output")
 		return
 	}
-	text := v1alpha1.CleanText(content.Text)
+	text := wire.CleanText(content.Text)
 	if text == "" {
 		return
 	}
@@ -131,7 +131,7 @@ func (c *collector) say(u update) {
 	}
 	c.write(text)
 	if room := keptHead - len(c.head); room > 0 {
-		c.head += v1alpha1.CutText(text, room)
+		c.head += wire.CutText(text, room)
 	}
 	c.tail = lastOf(c.tail + lastOf(text))
 }
@@ -148,7 +148,7 @@ func (c *collector) write(text string) {
 	c.size += int64(len(text))
 	_, _ = c.sum.Write([]byte(text))
 	if room := keptText - c.text.Len(); room > 0 {
-		c.text.WriteString(v1alpha1.CutText(text, room))
+		c.text.WriteString(wire.CutText(text, room))
 	}
 }
 
@@ -174,7 +174,7 @@ func (c *collector) checkMode(mode string) {
 			return
 		}
 	}
-	c.warn(fmt.Sprintf("the agent's mode %.32q asks for no permission, so the policy %s decided nothing", v1alpha1.CleanText(mode), c.policy))
+	c.warn(fmt.Sprintf("the agent's mode %.32q asks for no permission, so the policy %s decided nothing", wire.CleanText(mode), c.policy))
 }
 
 func (c *collector) warn(text string) {
@@ -184,7 +184,7 @@ func (c *collector) warn(text string) {
 		}
 	}
 	if len(c.warnings) < maxWarnings {
-		c.warnings = append(c.warnings, v1alpha1.CutText(text, maxWarning))
+		c.warnings = append(c.warnings, wire.CutText(text, maxWarning))
 	}
 }
 
@@ -219,24 +219,24 @@ func (c *collector) stop() {
 const envelopeRoom = 128 << 10
 
 // fill writes what was gathered into the envelope.
-func (c *collector) fill(e *v1alpha1.Envelope) {
+func (c *collector) fill(e *wire.Envelope) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.Tools = c.tools
 	e.Warnings = append(e.Warnings, c.warnings...)
 	if c.usage.Cost != nil {
 		if e.Usage == nil {
-			e.Usage = &v1alpha1.Usage{}
+			e.Usage = &wire.Usage{}
 		}
 		e.Usage.Cost = c.usage.Cost
 	}
 	if c.size == 0 {
 		return
 	}
-	value := fit(c.text.String(), v1alpha1.MaxEnvelopeBytes-envelopeRoom)
-	e.Output = &v1alpha1.Output{MediaType: "text/plain", Value: value}
+	value := fit(c.text.String(), wire.MaxEnvelopeBytes-envelopeRoom)
+	e.Output = &wire.Output{MediaType: "text/plain", Value: value}
 	if int64(len(value)) < c.size {
-		e.Truncation = &v1alpha1.Truncation{OriginalBytes: c.size, SHA256: base64.RawURLEncoding.EncodeToString(c.sum.Sum(nil))}
+		e.Truncation = &wire.Truncation{OriginalBytes: c.size, SHA256: base64.RawURLEncoding.EncodeToString(c.sum.Sum(nil))}
 	}
 }
 
@@ -248,6 +248,6 @@ func fit(text string, limit int) string {
 			return text
 		}
 		keep := int(float64(len(text)) * float64(limit) / float64(len(quoted)))
-		text = v1alpha1.CutText(text, min(keep, len(text)-1))
+		text = wire.CutText(text, min(keep, len(text)-1))
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/coder/acp-go-sdk"
-	"github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
 // ending is how a prompt came to its end.
@@ -46,22 +46,22 @@ type facts struct {
 
 // verdict is how the run ended, why, and what a reader should be wary of.
 type verdict struct {
-	outcome  v1alpha1.Outcome
-	reason   v1alpha1.Reason
+	outcome  wire.Outcome
+	reason   wire.Reason
 	message  string
 	warnings []string
 }
 
 // demandVerdicts is what a demand amounts to when the agent gave in to it.
 var demandVerdicts = map[demand]verdict{
-	cancelled: {outcome: v1alpha1.OutcomeCancelled, reason: v1alpha1.ReasonCancelled},
-	deadline:  {outcome: v1alpha1.OutcomeFailed, reason: v1alpha1.ReasonDeadlineExceeded},
-	silence:   {outcome: v1alpha1.OutcomeFailed, reason: v1alpha1.ReasonAgentSilent},
-	lostPart:  {outcome: v1alpha1.OutcomeFailed, reason: v1alpha1.ReasonResultTooLarge},
+	cancelled: {outcome: wire.OutcomeCancelled, reason: wire.ReasonCancelled},
+	deadline:  {outcome: wire.OutcomeFailed, reason: wire.ReasonDeadlineExceeded},
+	silence:   {outcome: wire.OutcomeFailed, reason: wire.ReasonAgentSilent},
+	lostPart:  {outcome: wire.OutcomeFailed, reason: wire.ReasonResultTooLarge},
 }
 
-func failed(reason v1alpha1.Reason, message string, warnings ...string) verdict {
-	return verdict{outcome: v1alpha1.OutcomeFailed, reason: reason, message: message, warnings: warnings}
+func failed(reason wire.Reason, message string, warnings ...string) verdict {
+	return verdict{outcome: wire.OutcomeFailed, reason: reason, message: message, warnings: warnings}
 }
 
 // judge is the outcome table (SPEC.md, Harness): a stop reason alone proves nothing, because agents answer end_turn when
@@ -80,11 +80,11 @@ func judge(f facts) verdict {
 	}
 	switch f.ending {
 	case errored, unsent:
-		return failed(v1alpha1.ReasonAgentError, f.detail)
+		return failed(wire.ReasonAgentError, f.detail)
 	case crashed, forced:
-		return failed(v1alpha1.ReasonAgentCrashed, f.detail)
+		return failed(wire.ReasonAgentCrashed, f.detail)
 	case unreadable:
-		return failed(v1alpha1.ReasonResultTooLarge, f.detail)
+		return failed(wire.ReasonResultTooLarge, f.detail)
 	case answered:
 	}
 	v := judgeStop(f)
@@ -100,23 +100,23 @@ func judgeStop(f facts) verdict {
 	case acp.StopReasonEndTurn:
 		return judgeEndTurn(f)
 	case acp.StopReasonMaxTokens:
-		return failed(v1alpha1.ReasonLimitReached, "the model's output limit was reached")
+		return failed(wire.ReasonLimitReached, "the model's output limit was reached")
 	case acp.StopReasonMaxTurnRequests:
-		return failed(v1alpha1.ReasonLimitReached, "the agent's limit of model requests in one turn was reached")
+		return failed(wire.ReasonLimitReached, "the agent's limit of model requests in one turn was reached")
 	case acp.StopReasonRefusal:
-		return failed(v1alpha1.ReasonRefused, "the agent refused the goal")
+		return failed(wire.ReasonRefused, "the agent refused the goal")
 	case acp.StopReasonCancelled:
-		return failed(v1alpha1.ReasonAgentError, "the agent ended the turn as cancelled, which nobody had asked for")
+		return failed(wire.ReasonAgentError, "the agent ended the turn as cancelled, which nobody had asked for")
 	default:
-		return failed(v1alpha1.ReasonAgentError, fmt.Sprintf("the agent ended the turn with an unknown stop reason %.64q", f.stop))
+		return failed(wire.ReasonAgentError, fmt.Sprintf("the agent ended the turn with an unknown stop reason %.64q", f.stop))
 	}
 }
 
 // noticeMessages says what a recognised text means.
-var noticeMessages = map[v1alpha1.Reason]string{
-	v1alpha1.ReasonLimitReached: "the agent reached its own limit of actions in one turn",
-	v1alpha1.ReasonAgentError:   "the agent could not get an answer from its model provider",
-	v1alpha1.ReasonRefused:      "the model provider refused the goal",
+var noticeMessages = map[wire.Reason]string{
+	wire.ReasonLimitReached: "the agent reached its own limit of actions in one turn",
+	wire.ReasonAgentError:   "the agent could not get an answer from its model provider",
+	wire.ReasonRefused:      "the model provider refused the goal",
 }
 
 // judgeEndTurn looks for evidence that end_turn is success.
@@ -127,11 +127,11 @@ func judgeEndTurn(f facts) verdict {
 	}
 	switch {
 	case !f.measured && !f.activity:
-		return failed(v1alpha1.ReasonNoEvidence, "the agent answered end_turn without any sign of a model call")
+		return failed(wire.ReasonNoEvidence, "the agent answered end_turn without any sign of a model call")
 	case !f.text && !f.measured && f.tools == 0:
-		return failed(v1alpha1.ReasonNoEvidence, "the agent answered end_turn and said and did nothing")
+		return failed(wire.ReasonNoEvidence, "the agent answered end_turn and said and did nothing")
 	}
-	v := verdict{outcome: v1alpha1.OutcomeSucceeded, reason: v1alpha1.ReasonCompleted}
+	v := verdict{outcome: wire.OutcomeSucceeded, reason: wire.ReasonCompleted}
 	if !f.text {
 		v.warnings = append(v.warnings, "the agent said nothing")
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/coder/acp-go-sdk"
-	"github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -31,8 +31,8 @@ func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		facts    facts
-		outcome  v1alpha1.Outcome
-		reason   v1alpha1.Reason
+		outcome  wire.Outcome
+		reason   wire.Reason
 		message  string
 		warnings string
 	}{

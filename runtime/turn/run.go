@@ -9,7 +9,7 @@ import (
 
 	"github.com/coder/acp-go-sdk"
 	"github.com/go-json-experiment/json"
-	"github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/router"
 )
 
@@ -35,11 +35,11 @@ type Runner struct {
 
 // Run carries the goal out. start is called once, right before the prompt is sent; if it fails nothing is sent. When ctx ends
 // the turn is cancelled by the ladder, with context.Cause as the message. ended tells that the agent process was, or has, ended.
-func (r Runner) Run(ctx context.Context, seat Seat, g Goal, start func(session string) error) (envelope v1alpha1.Envelope, ended bool) {
+func (r Runner) Run(ctx context.Context, seat Seat, g Goal, start func(session string) error) (envelope wire.Envelope, ended bool) {
 	profile := profileOf(seat.Agent)
 	c := newCollector(r.Policy, profile, seat.Session.Mode)
 	f := facts{agent: seat.Agent, ending: unsent}
-	e := v1alpha1.Envelope{APIVersion: v1alpha1.ResultAPIVersion, Session: seat.Session.ID}
+	e := wire.Envelope{APIVersion: wire.ResultAPIVersion, Session: seat.Session.ID}
 	began := r.Now()
 	if v, refused := r.refuse(ctx, seat, g, profile.promptBytes); refused {
 		return r.finish(e, v, began, c), false
@@ -66,7 +66,7 @@ func (r Runner) Run(ctx context.Context, seat Seat, g Goal, start func(session s
 		f.ending, f.detail, ended = crashed, orElse(f.detail, err.Error()), true
 	default:
 		e.Usage = f.read(answer)
-		e.StopReason = v1alpha1.CutText(v1alpha1.CleanText(string(f.stop)), maxWarning)
+		e.StopReason = wire.CutText(wire.CleanText(string(f.stop)), maxWarning)
 	}
 	c.tell(&f)
 	return r.finish(e, judge(f), began, c), ended
@@ -80,34 +80,34 @@ func (r Runner) refuse(ctx context.Context, seat Seat, g Goal, limit int) (verdi
 	n, err := seat.Session.PromptBytes(g.texts()...)
 	switch {
 	case err != nil:
-		return failed(v1alpha1.ReasonAgentError, "the goal could not be encoded"), true
+		return failed(wire.ReasonAgentError, "the goal could not be encoded"), true
 	case n > limit:
-		return failed(v1alpha1.ReasonLimitReached, fmt.Sprintf("the prompt of %d bytes is over the agent's limit of %d bytes; nothing was sent", n, limit)), true
+		return failed(wire.ReasonLimitReached, fmt.Sprintf("the prompt of %d bytes is over the agent's limit of %d bytes; nothing was sent", n, limit)), true
 	}
 	return verdict{}, false
 }
 
 func notStarted(ctx context.Context) verdict {
-	return verdict{outcome: v1alpha1.OutcomeCancelled, reason: v1alpha1.ReasonCancelled, message: "cancelled before the start: " + context.Cause(ctx).Error()}
+	return verdict{outcome: wire.OutcomeCancelled, reason: wire.ReasonCancelled, message: "cancelled before the start: " + context.Cause(ctx).Error()}
 }
 
 // Unstarted is the envelope of a goal that never reached an agent, because ctx ended first or, if it did not, because of err.
-func Unstarted(ctx context.Context, now time.Time, err error) v1alpha1.Envelope {
-	v := failed(v1alpha1.ReasonAgentError, "not started: "+err.Error())
+func Unstarted(ctx context.Context, now time.Time, err error) wire.Envelope {
+	v := failed(wire.ReasonAgentError, "not started: "+err.Error())
 	if ctx.Err() != nil {
 		v = notStarted(ctx)
 	}
-	return v1alpha1.Envelope{
-		APIVersion: v1alpha1.ResultAPIVersion, Outcome: v.outcome, Reason: v.reason,
-		Message: v1alpha1.CutText(v1alpha1.CleanText(v.message), maxMessage),
-		Timing:  v1alpha1.Timing{StartedAt: now.UTC(), FinishedAt: now.UTC()},
+	return wire.Envelope{
+		APIVersion: wire.ResultAPIVersion, Outcome: v.outcome, Reason: v.reason,
+		Message: wire.CutText(wire.CleanText(v.message), maxMessage),
+		Timing:  wire.Timing{StartedAt: now.UTC(), FinishedAt: now.UTC()},
 	}
 }
 
 // begin tells the caller and sends the prompt; a verdict means that nothing was sent.
 func (r Runner) begin(ctx context.Context, seat Seat, g Goal, start func(session string) error) (*router.Call, *verdict) {
 	if err := start(seat.Session.ID); err != nil {
-		v := failed(v1alpha1.ReasonAgentError, "the start could not be recorded, so nothing was sent: "+err.Error())
+		v := failed(wire.ReasonAgentError, "the start could not be recorded, so nothing was sent: "+err.Error())
 		return nil, &v
 	}
 	if ctx.Err() != nil {
@@ -116,7 +116,7 @@ func (r Runner) begin(ctx context.Context, seat Seat, g Goal, start func(session
 	}
 	call, err := seat.Session.Prompt(g.texts()...)
 	if err != nil {
-		v := failed(v1alpha1.ReasonAgentCrashed, "the prompt could not be sent: "+err.Error())
+		v := failed(wire.ReasonAgentCrashed, "the prompt could not be sent: "+err.Error())
 		return nil, &v
 	}
 	return call, nil
@@ -198,7 +198,7 @@ func isAnswer(err error) bool {
 }
 
 // read takes the stop reason and the usage of the prompt's answer.
-func (f *facts) read(answer []byte) *v1alpha1.Usage {
+func (f *facts) read(answer []byte) *wire.Usage {
 	var p struct {
 		StopReason acp.StopReason `json:"stopReason"`
 		Usage      *struct {
@@ -216,7 +216,7 @@ func (f *facts) read(answer []byte) *v1alpha1.Usage {
 	if p.Usage == nil {
 		return nil
 	}
-	u := &v1alpha1.Usage{InputTokens: p.Usage.InputTokens, OutputTokens: p.Usage.OutputTokens, TotalTokens: p.Usage.TotalTokens}
+	u := &wire.Usage{InputTokens: p.Usage.InputTokens, OutputTokens: p.Usage.OutputTokens, TotalTokens: p.Usage.TotalTokens}
 	for _, n := range []*int64{u.InputTokens, u.OutputTokens, u.TotalTokens} {
 		f.measured = f.measured || (n != nil && *n > 0)
 	}
@@ -241,13 +241,13 @@ func (c *collector) note(text string) {
 }
 
 // finish makes the envelope.
-func (r Runner) finish(e v1alpha1.Envelope, v verdict, began time.Time, c *collector) v1alpha1.Envelope {
+func (r Runner) finish(e wire.Envelope, v verdict, began time.Time, c *collector) wire.Envelope {
 	ended := r.Now()
 	e.Outcome, e.Reason = v.outcome, v.reason
-	e.Message = v1alpha1.CutText(v1alpha1.CleanText(v.message), maxMessage)
+	e.Message = wire.CutText(wire.CleanText(v.message), maxMessage)
 	e.Warnings = v.warnings
 	c.fill(&e)
-	e.Timing = v1alpha1.Timing{StartedAt: began.UTC(), FinishedAt: ended.UTC(), DurationMillis: ended.Sub(began).Milliseconds()}
+	e.Timing = wire.Timing{StartedAt: began.UTC(), FinishedAt: ended.UTC(), DurationMillis: ended.Sub(began).Milliseconds()}
 	return e
 }
 

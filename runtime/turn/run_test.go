@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/router"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -40,7 +40,7 @@ type stage struct {
 }
 
 type result struct {
-	envelope v1alpha1.Envelope
+	envelope wire.Envelope
 	ended    bool
 }
 
@@ -158,12 +158,12 @@ func TestACompletedTurnMakesAFullEnvelope(t *testing.T) {
 		ten, zero := int64(10), int64(0)
 		e := r.envelope
 		assert.False(t, r.ended)
-		assert.Equal(t, v1alpha1.Envelope{
-			APIVersion: v1alpha1.ResultAPIVersion, Outcome: "Succeeded", Reason: "Completed", StopReason: "end_turn", Session: "s1",
-			Output: &v1alpha1.Output{MediaType: "text/plain", Value: "looking\nfound"},
-			Usage:  &v1alpha1.Usage{InputTokens: &ten, OutputTokens: &zero, Cost: &v1alpha1.Cost{Amount: "0.25", Currency: "USD"}},
-			Tools:  v1alpha1.Tools{Calls: 2, Failed: 1},
-			Timing: v1alpha1.Timing{StartedAt: e.Timing.StartedAt, FinishedAt: e.Timing.FinishedAt, DurationMillis: 1500},
+		assert.Equal(t, wire.Envelope{
+			APIVersion: wire.ResultAPIVersion, Outcome: "Succeeded", Reason: "Completed", StopReason: "end_turn", Session: "s1",
+			Output: &wire.Output{MediaType: "text/plain", Value: "looking\nfound"},
+			Usage:  &wire.Usage{InputTokens: &ten, OutputTokens: &zero, Cost: &wire.Cost{Amount: "0.25", Currency: "USD"}},
+			Tools:  wire.Tools{Calls: 2, Failed: 1},
+			Timing: wire.Timing{StartedAt: e.Timing.StartedAt, FinishedAt: e.Timing.FinishedAt, DurationMillis: 1500},
 		}, e)
 		assert.Equal(t, 1500*time.Millisecond, e.Timing.FinishedAt.Sub(e.Timing.StartedAt))
 		assert.Equal(t, []string{"s1"}, s.starts)
@@ -188,7 +188,7 @@ func TestNothingIsSentWhenTheStartFails(t *testing.T) {
 		s.startFn = func() error { return errors.New("disk full") }
 		s.run(t.Context(), Goal{Text: "g"})
 		e := (<-s.done).envelope
-		assert.Equal(t, v1alpha1.ReasonAgentError, e.Reason)
+		assert.Equal(t, wire.ReasonAgentError, e.Reason)
 		assert.Contains(t, e.Message, "disk full")
 		require.NoError(t, s.conn.Notify("next", 1))
 		assert.Equal(t, "next", s.read().Method)
@@ -209,7 +209,7 @@ func TestACancelBeforeTheStartSendsNothing(t *testing.T) {
 			}
 			s.run(ctx, Goal{Text: "g"})
 			e := (<-s.done).envelope
-			assert.Equal(t, v1alpha1.OutcomeCancelled, e.Outcome)
+			assert.Equal(t, wire.OutcomeCancelled, e.Outcome)
 			assert.Equal(t, "cancelled before the start: deleted", e.Message)
 			assert.Equal(t, during, len(s.starts) == 1)
 			require.NoError(t, s.conn.Notify("next", 1))
@@ -223,7 +223,7 @@ func TestACancelIsAskedForAndTheRealStopReasonCounts(t *testing.T) {
 	for _, c := range []struct {
 		stop    string
 		settled bool
-		outcome v1alpha1.Outcome
+		outcome wire.Outcome
 	}{{"cancelled", true, "Cancelled"}, {"cancelled", false, "Cancelled"}, {"end_turn", true, "Succeeded"}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestACancelIsAskedForAndTheRealStopReasonCounts(t *testing.T) {
 				assert.Equal(t, c.outcome, r.envelope.Outcome)
 				assert.Equal(t, c.stop, r.envelope.StopReason)
 				assert.Equal(t, !c.settled, r.ended, "an agent that leaves processes of the turn behind is ended")
-				if c.outcome == v1alpha1.OutcomeCancelled {
+				if c.outcome == wire.OutcomeCancelled {
 					assert.Equal(t, "the run was deleted", r.envelope.Message)
 				}
 			})
@@ -260,7 +260,7 @@ func TestAnAgentThatIgnoresTheCancelIsEnded(t *testing.T) {
 		before := time.Now()
 		r := <-s.done
 		assert.Equal(t, DefaultCancelGrace, time.Since(before))
-		assert.Equal(t, v1alpha1.OutcomeCancelled, r.envelope.Outcome)
+		assert.Equal(t, wire.OutcomeCancelled, r.envelope.Outcome)
 		assert.True(t, r.ended)
 		assert.Equal(t, 1, s.ends)
 		assert.Contains(t, strings.Join(r.envelope.Warnings, " "), "by force")
@@ -333,8 +333,8 @@ func TestTheDeadlineEndsTheTurnByTheLadder(t *testing.T) {
 		assert.Equal(t, 90*time.Second, time.Since(before))
 		s.end("cancelled")
 		e := (<-s.done).envelope
-		assert.Equal(t, v1alpha1.ReasonDeadlineExceeded, e.Reason)
-		assert.Equal(t, v1alpha1.OutcomeFailed, e.Outcome)
+		assert.Equal(t, wire.ReasonDeadlineExceeded, e.Reason)
+		assert.Equal(t, wire.OutcomeFailed, e.Outcome)
 		assert.Contains(t, e.Message, "90 s")
 	})
 }
@@ -352,7 +352,7 @@ func TestOnlyAnAgentWithoutAnyOutputIsSilent(t *testing.T) {
 		s.requireCancel()
 		assert.Equal(t, DefaultSilence, time.Since(heard))
 		r := <-s.done
-		assert.Equal(t, v1alpha1.ReasonAgentSilent, r.envelope.Reason)
+		assert.Equal(t, wire.ReasonAgentSilent, r.envelope.Reason)
 		assert.True(t, r.ended)
 	})
 }
@@ -365,7 +365,7 @@ func TestACrashIsNotCancelledOrSuccess(t *testing.T) {
 		s.say("partial")
 		require.NoError(t, s.out.Close())
 		r := <-s.done
-		assert.Equal(t, v1alpha1.ReasonAgentCrashed, r.envelope.Reason)
+		assert.Equal(t, wire.ReasonAgentCrashed, r.envelope.Reason)
 		assert.Equal(t, "agent process exited with status 3; stderr ends: out of memory", r.envelope.Message)
 		assert.Equal(t, "partial", r.envelope.Output.Value)
 		assert.True(t, r.ended)
@@ -384,7 +384,7 @@ func TestALostMessageIsResultTooLarge(t *testing.T) {
 			s.requireCancel()
 			s.end("end_turn")
 			r := <-s.done
-			assert.Equal(t, v1alpha1.ReasonResultTooLarge, r.envelope.Reason)
+			assert.Equal(t, wire.ReasonResultTooLarge, r.envelope.Reason)
 			assert.False(t, r.ended)
 		})
 	})
@@ -394,7 +394,7 @@ func TestALostMessageIsResultTooLarge(t *testing.T) {
 			s.begin(t.Context(), Goal{Text: "g"})
 			s.answer(json.RawMessage(s.prompt), `{"_meta":"`+big+`","stopReason":"end_turn"}`)
 			r := <-s.done
-			assert.Equal(t, v1alpha1.ReasonResultTooLarge, r.envelope.Reason)
+			assert.Equal(t, wire.ReasonResultTooLarge, r.envelope.Reason)
 			assert.False(t, r.ended)
 		})
 	})
@@ -406,7 +406,7 @@ func TestAnErrorOfTheAgentIsAgentError(t *testing.T) {
 		s.begin(t.Context(), Goal{Text: "g"})
 		s.write(`{"jsonrpc":"2.0","id":` + s.prompt + `,"error":{"code":-32603,"message":"Provider not set"}}`)
 		e := (<-s.done).envelope
-		assert.Equal(t, v1alpha1.ReasonAgentError, e.Reason)
+		assert.Equal(t, wire.ReasonAgentError, e.Reason)
 		assert.Contains(t, e.Message, "Provider not set")
 	})
 }
@@ -417,7 +417,7 @@ func TestAPromptOverTheAgentsLimitIsNotSent(t *testing.T) {
 		s := newStage(t, 0)
 		s.run(t.Context(), Goal{Text: strings.Repeat("x", goosePromptBytes)})
 		e := (<-s.done).envelope
-		assert.Equal(t, v1alpha1.ReasonLimitReached, e.Reason)
+		assert.Equal(t, wire.ReasonLimitReached, e.Reason)
 		assert.Contains(t, e.Message, "16777216 bytes; nothing was sent")
 		assert.Empty(t, s.starts)
 	})
@@ -439,12 +439,12 @@ func TestTheOutputIsCleanedAndCut(t *testing.T) {
 		e := (<-s.done).envelope
 		require.NotNil(t, e.Truncation)
 		sum := sha256.Sum256([]byte(whole))
-		assert.Equal(t, v1alpha1.Truncation{OriginalBytes: int64(len(whole)), SHA256: base64.RawURLEncoding.EncodeToString(sum[:])}, *e.Truncation)
+		assert.Equal(t, wire.Truncation{OriginalBytes: int64(len(whole)), SHA256: base64.RawURLEncoding.EncodeToString(sum[:])}, *e.Truncation)
 		assert.True(t, strings.HasPrefix(whole, e.Output.Value))
-		encoded, err := v1alpha1.Encode(e)
+		encoded, err := wire.Encode(e)
 		require.NoError(t, err)
-		assert.LessOrEqual(t, len(encoded), v1alpha1.MaxEnvelopeBytes)
-		assert.Greater(t, len(encoded), v1alpha1.MaxEnvelopeBytes/2)
+		assert.LessOrEqual(t, len(encoded), wire.MaxEnvelopeBytes)
+		assert.Greater(t, len(encoded), wire.MaxEnvelopeBytes/2)
 	})
 }
 
@@ -469,7 +469,7 @@ func TestTheLastMessageDecides(t *testing.T) {
 		s.update(`"sessionUpdate":"agent_message_chunk","messageId":"m2","content":{"type":"text","text":" Please resend your message to try again."}`)
 		s.answer(json.RawMessage(s.prompt), `{"stopReason":"end_turn","usage":{"totalTokens":5}}`)
 		e := (<-s.done).envelope
-		assert.Equal(t, v1alpha1.ReasonAgentError, e.Reason)
+		assert.Equal(t, wire.ReasonAgentError, e.Reason)
 		assert.Contains(t, strings.Join(e.Warnings, ""), "heuristic")
 	})
 }
@@ -499,7 +499,7 @@ func TestAnAnswerThatIsNotTheProtocolsIsAgentError(t *testing.T) {
 		s.begin(t.Context(), Goal{Text: "g"})
 		s.answer(json.RawMessage(s.prompt), `{"stopReason":7}`)
 		e := (<-s.done).envelope
-		assert.Equal(t, v1alpha1.ReasonAgentError, e.Reason)
+		assert.Equal(t, wire.ReasonAgentError, e.Reason)
 		assert.Contains(t, e.Message, "not the protocol's")
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -105,7 +107,7 @@ type house struct {
 	server  *Server
 	keys    challenge.Keys
 	log     *lockedBuilder
-	diskErr error // what every journal write fails with
+	full    atomic.Bool // every journal write finds the disk full
 }
 
 func build(t *testing.T, edit ...func(*Config)) *house {
@@ -135,11 +137,18 @@ func build(t *testing.T, edit ...func(*Config)) *house {
 func (h *house) boot() {
 	h.t.Helper()
 	var err error
-	h.journal, err = journal.Open(journal.Config{Dir: h.dir, Now: h.config.Now, Log: h.config.Log, ReserveBytes: 4096, BeforeWrite: func(string) error { return h.diskErr }})
+	h.journal, err = journal.Open(journal.Config{Dir: h.dir, Now: h.config.Now, Log: h.config.Log, ReserveBytes: 4096, BeforeWrite: h.disk})
 	require.NoError(h.t, err)
 	h.config.Journal, h.config.Runner = h.journal, h.actor
 	h.server, err = New(h.config)
 	require.NoError(h.t, err)
+}
+
+func (h *house) disk(string) error {
+	if h.full.Load() {
+		return syscall.ENOSPC
+	}
+	return nil
 }
 
 func (h *house) stop() {

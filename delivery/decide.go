@@ -121,9 +121,12 @@ func (c situation) finished(a *wire.Attempt) Decision {
 func (c situation) cancelling() Decision {
 	end := c.since(c.obs.CancelSince).Add(CancelPatience)
 	seen := c.seen()
+	voided := seen != nil && seen.State == wire.StateVoided
 	switch {
-	case seen != nil && seen.State == wire.StateVoided:
+	case voided && c.known() != nil:
 		return c.finish(ReasonCancelled, "cancelled before it started")
+	case voided:
+		return c.finish(ReasonCancelled, "nothing of it is left at its target, whose journal was lost; it may have started")
 	case c.unsent():
 		return c.finish(ReasonCancelled, "cancelled before it was sent")
 	case c.podReadDue():

@@ -18,9 +18,9 @@ import (
 
 const (
 	keptText     = wire.MaxEnvelopeBytes // more cannot leave anyway
-	keptHead     = 2 << 10                   // of the last message, enough to recognise how it begins …
-	keptTail     = 512                       // … and ends
-	knownTools   = 1 << 16                   // tool calls told apart by id
+	keptHead     = 2 << 10               // of the last message, enough to recognise how it begins …
+	keptTail     = 512                   // … and ends
+	knownTools   = 1 << 16               // tool calls told apart by id
 	messageBreak = "\n"
 )
 

@@ -1,0 +1,243 @@
+package standing
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/runtime/process"
+	"github.com/hearthdev/hearth/runtime/router"
+	"github.com/hearthdev/hearth/runtime/turn"
+	"github.com/hearthdev/hearth/test/llm"
+)
+
+// These tests run against real goose: HEARTH_GOOSE is the path of its binary. Without it they are skipped, unless
+// HEARTH_REQUIRE_REAL=1, which `make test` sets.
+
+// goose is a pool of real goose with a scripted model.
+type goose struct {
+	*standing
+	model *llm.Server
+	host  string
+}
+
+func standGoose(t *testing.T, change ...func(*Config)) *goose {
+	t.Helper()
+	path := os.Getenv("HEARTH_GOOSE")
+	if path == "" {
+		const why = "HEARTH_GOOSE is not set: it is the path of a goose binary, see hack/goose/install.sh"
+		if os.Getenv("HEARTH_REQUIRE_REAL") == "1" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	model := llm.New(llm.Options{Second: 20 * time.Millisecond})
+	server := httptest.NewServer(model)
+	t.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	link := filepath.Join(t.TempDir(), "goose") // by this name it is known as goose before it was greeted
+	require.NoError(t, os.Symlink(path, link))
+	env := []string{
+		"GOOSE_PROVIDER=openai", "GOOSE_MODEL=test-model", "OPENAI_API_KEY=x", "OPENAI_HOST=" + server.URL,
+		"GOOSE_DISABLE_KEYRING=1", "GOOSE_TELEMETRY_OFF=1", "GOOSE_DISABLE_SESSION_NAMING=true",
+	}
+	s := stand(t, env, append([]func(*Config){func(c *Config) {
+		c.Command = []string{link, "acp"}
+		c.CancelGrace, c.EndGrace = turn.DefaultCancelGrace, DefaultEndGrace
+	}}, change...)...)
+	s.ready()
+	return &goose{standing: s, model: model, host: server.URL}
+}
+
+func withEnv(variable string) func(*Config) {
+	return func(c *Config) {
+		name, _, _ := strings.Cut(variable, "=")
+		c.Env = append(slices.DeleteFunc(c.Env, func(v string) bool { return strings.HasPrefix(v, name+"=") }), variable)
+	}
+}
+
+func allow(c *Config) { c.Permissions = turn.Allow }
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+func TestGooseCompletesAGoalWithUsage(t *testing.T) {
+	g := standGoose(t)
+	assert.Equal(t, wire.AgentInfo{Name: "goose", Version: g.pool.State().Version, State: wire.AgentReady}, g.pool.State())
+	assert.NotEmpty(t, g.pool.State().Version)
+	for range 3 {
+		e := g.turn(t.Context(), "say: hello there ;; usage: 30 4")
+		require.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
+		assert.Equal(t, "hello there", e.Output.Value)
+		assert.EqualValues(t, 30, *e.Usage.InputTokens)
+		assert.EqualValues(t, 4, *e.Usage.OutputTokens)
+		assert.Equal(t, "end_turn", e.StopReason)
+		assert.Empty(t, e.Warnings)
+	}
+	assert.Equal(t, 3, g.model.Turns())
+}
+
+// A provider that cannot be reached, or fails, arrives as end_turn; it is not success.
+func TestGooseWithoutItsProviderHasNotSucceeded(t *testing.T) {
+	t.Run("unreachable", func(t *testing.T) {
+		g := standGoose(t, withEnv("OPENAI_HOST=http://127.0.0.1:9"))
+		e := g.turn(t.Context(), "say: hello")
+		assert.Equal(t, wire.ReasonAgentError, e.Reason)
+		assert.Contains(t, strings.Join(e.Warnings, ""), "heuristic")
+		assert.Nil(t, e.Usage)
+	})
+	t.Run("failing", func(t *testing.T) {
+		g := standGoose(t)
+		for _, goal := range []string{"fail: 400", "say: half an answer\nfail: 500", "fail: 401"} {
+			e := g.turn(t.Context(), goal)
+			assert.Equal(t, wire.ReasonAgentError, e.Reason, "%s: %+v", goal, e)
+		}
+	})
+}
+
+func TestGooseAtItsLimits(t *testing.T) {
+	g := standGoose(t, allow, withEnv("GOOSE_MAX_TURNS=1"))
+	assert.Equal(t, wire.ReasonLimitReached, g.turn(t.Context(), "shell: true\nsay: x").Reason)
+	assert.Equal(t, wire.ReasonLimitReached, g.turn(t.Context(), "say: x ;; finish: length").Reason)
+}
+
+// R52: Allow lets the tool run; Deny, the default, leaves no trace of it.
+func TestGooseAsksForPermissionAndThePolicyDecides(t *testing.T) {
+	for policy, ran := range map[turn.Policy]bool{turn.Allow: true, turn.Deny: false} {
+		t.Run(string(policy), func(t *testing.T) {
+			g := standGoose(t, func(c *Config) { c.Permissions = policy })
+			marker := filepath.Join(t.TempDir(), "marker")
+			e := g.turn(t.Context(), "shell: touch "+marker+"\nsay: done")
+			assert.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
+			assert.Equal(t, ran, exists(marker))
+			assert.Equal(t, 1, e.Tools.Calls)
+			assert.Equal(t, ran, e.Tools.Failed == 0)
+		})
+	}
+}
+
+func TestGooseInAModeThatNeverAsksIsWarnedOf(t *testing.T) {
+	g := standGoose(t, withEnv("GOOSE_MODE=auto"))
+	e := g.turn(t.Context(), "say: x")
+	assert.Contains(t, strings.Join(e.Warnings, ""), `mode "auto" asks for no permission`)
+}
+
+// Fault row 33. goose answers the cancel, but the children of its shell live on: they are found and ended.
+func TestGooseCancelledDuringAShellToolLeavesNoProcess(t *testing.T) {
+	for name, command := range map[string]string{
+		"child":                    "sleep 1000 & echo $! >PIDS; sleep 1001",
+		"child in its own session": "setsid sleep 1000 & echo $! >PIDS; sleep 1001",
+		"deaf":                     "trap '' TERM INT HUP; sleep 1000 & echo $! >PIDS; while :; do sleep 0.1; done",
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := standGoose(t, allow)
+			pids := filepath.Join(t.TempDir(), "pids")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			done := g.background(ctx, "shell: "+strings.ReplaceAll(command, "PIDS", pids))
+			pid := 0
+			require.Eventually(t, func() bool {
+				b, err := os.ReadFile(pids)
+				if err == nil {
+					pid, err = strconv.Atoi(strings.TrimSpace(string(b)))
+				}
+				return err == nil
+			}, limit, 5*time.Millisecond)
+			cancel(errors.New("the run was deleted"))
+			e := <-done
+			assert.Equal(t, wire.OutcomeCancelled, e.Outcome, e.Message)
+			assert.Equal(t, "the run was deleted", e.Message)
+			requireGone(t, pid)
+			assert.Equal(t, wire.OutcomeSucceeded, g.turn(t.Context(), "say: again").Outcome)
+		})
+	}
+}
+
+// Fault row 33: goose obeys.
+func TestGooseCancelledWhileTheModelSpeaks(t *testing.T) {
+	g := standGoose(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	done := g.background(ctx, "say: x\ngate: never")
+	require.Eventually(t, func() bool { return g.model.Turns() == 1 }, limit, time.Millisecond)
+	cancel(errors.New("enough"))
+	e := <-done
+	assert.Equal(t, wire.OutcomeCancelled, e.Outcome, e.Message)
+	assert.Equal(t, "cancelled", e.StopReason)
+	assert.Equal(t, wire.OutcomeSucceeded, g.turn(t.Context(), "say: again").Outcome)
+	assert.Equal(t, []wire.AgentState{"ready"}, g.states(), "it was not restarted")
+}
+
+// Fault row 20.
+func TestGooseKilledInMidTurnIsRestarted(t *testing.T) {
+	g := standGoose(t)
+	done := g.background(t.Context(), "say: x\ngate: never")
+	require.Eventually(t, func() bool { return g.model.Turns() == 1 }, limit, time.Millisecond)
+	require.NoError(t, syscall.Kill(goosePID(t, g), syscall.SIGKILL))
+	e := <-done
+	assert.Equal(t, wire.ReasonAgentCrashed, e.Reason)
+	assert.Contains(t, e.Message, "was killed by SIGKILL")
+	assert.Equal(t, wire.OutcomeSucceeded, g.turn(t.Context(), "say: again").Outcome)
+	assert.Equal(t, []wire.AgentState{"ready", "down", "ready"}, g.states())
+}
+
+// goosePID finds the goose of this pool by its HOME.
+func goosePID(t *testing.T, g *goose) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	require.NoError(t, err)
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
+		if err == nil && strings.Contains(string(env), "HOME="+g.dir+"/slots/0/home\x00") && strings.Contains(string(env), process.MarkerName) {
+			return pid
+		}
+	}
+	t.Fatal("no goose")
+	return 0
+}
+
+// holder is a sink that keeps permission questions open, as a person who thinks about it does.
+type holder struct{ asked chan *router.Request }
+
+func (h holder) Notified(router.Notification) {}
+func (h holder) Asked(r *router.Request)      { h.asked <- r }
+func (h holder) Lost(error)                   {}
+
+// goose hangs for ever when it is cancelled with a question unanswered; the ladder's order keeps it from that.
+func TestGooseCancelledWithAnOpenPermissionAnswersWhenTheQuestionIsCancelledFirst(t *testing.T) {
+	g := standGoose(t)
+	a, err := raise(t.Context(), &g.pool.cfg, newWorkshop(t.TempDir()), 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, a.end(context.Background())) }) //nolint:usetesting // t.Context is over in a cleanup
+	sink := holder{asked: make(chan *router.Request, 1)}
+	a.session.Attach(sink)
+	marker := filepath.Join(t.TempDir(), "marker")
+	call, err := a.session.Prompt("shell: touch " + marker)
+	require.NoError(t, err)
+	question := <-sink.asked
+	require.NoError(t, question.Cancel())
+	require.NoError(t, a.session.Cancel())
+	<-call.Done()
+	answer, err := call.Result()
+	require.NoError(t, err)
+	assert.Contains(t, string(answer), `"cancelled"`)
+	assert.False(t, exists(marker))
+}

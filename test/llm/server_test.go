@@ -127,6 +127,7 @@ func TestUsageNoneReportsNoUsage(t *testing.T) {
 	res := post(t.Context(), t, url+"/v1/chat/completions", body(true, "say: x\nusage: none"))
 	_, _, last, done := read(t, res.Body)
 	assert.Nil(t, last.Usage)
+	assert.NotEmpty(t, last.Choices, "the last piece is the finish, no empty one about usage")
 	assert.True(t, done)
 }
 

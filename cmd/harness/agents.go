@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/hearthdev/hearth/delivery/server"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/runtime/standing"
+	"github.com/hearthdev/hearth/runtime/turn"
+)
+
+// agents makes the standing pool the server's runner.
+type agents struct {
+	pool     *standing.Pool
+	standing string // what an agent is told before every goal
+	info     atomic.Pointer[wire.AgentInfo]
+}
+
+// Agent is what the pool last told, so that asking never waits for the pool.
+func (a *agents) Agent() wire.AgentInfo {
+	if info := a.info.Load(); info != nil {
+		return *info
+	}
+	return wire.AgentInfo{State: wire.AgentStarting}
+}
+
+// Run carries one goal out. What this harness does not do yet is said in the envelope, not left to be believed.
+func (a *agents) Run(ctx context.Context, w server.Work, start func(session string) error) wire.Envelope {
+	goal := turn.Goal{RunUID: w.Run.UID, Text: w.Goal, Standing: a.standing}
+	if w.Limits.ActiveSeconds != nil {
+		goal.Limits.ActiveSeconds = *w.Limits.ActiveSeconds
+	}
+	envelope := a.pool.Turn(ctx, goal, start)
+	if w.Limits.Tokens != nil || w.Limits.Cost != nil {
+		envelope.Warnings = append(envelope.Warnings, "limits on tokens and cost are not enforced by this harness")
+	}
+	if w.Session == wire.SessionStanding {
+		envelope.Warnings = append(envelope.Warnings, "the session was a fresh one: this harness keeps no standing session")
+	}
+	return envelope
+}

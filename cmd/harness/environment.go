@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+const (
+	prefix   = "HEARTH_"
+	envToken = "HEARTH_DELIVERY_TOKEN"
+)
+
+// secrets are the variables of every contract that the agent must not inherit (SPEC.md, Harness).
+var secrets = []string{envToken, "HEARTH_ACP_VIEW_KEY", "HEARTH_ACP_STEER_KEY", "KONTEXT_DELIVERY_TOKEN", "KONVEYOR_ACP_SECRET_KEY"}
+
+// inherited is set in agents' own environment; a harness that an agent starts finds it.
+const inherited = "HEARTH_SLOT"
+
+// serviceLink is what Kubernetes adds for a Service whose name begins with hearth.
+var serviceLink = regexp.MustCompile(`^HEARTH_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+
+// variable is the environment's name of a flag.
+func variable(flag string) string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// fromEnvironment sets the flags that were not given, and refuses HEARTH_ variables that mean nothing: a misspelt one would
+// otherwise be a default that nobody chose.
+func fromEnvironment(fs *pflag.FlagSet, environ []string) error {
+	flags := map[string]*pflag.Flag{}
+	known := append([]string{inherited}, secrets...)
+	fs.VisitAll(func(f *pflag.Flag) {
+		flags[variable(f.Name)] = f
+		known = append(known, variable(f.Name))
+	})
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		f := flags[name]
+		switch {
+		case f != nil && !f.Changed:
+			if err := fs.Set(f.Name, value); err != nil {
+				return fmt.Errorf("%s: expected a %s, got %.64q", name, f.Value.Type(), value)
+			}
+		case f == nil && !slices.Contains(known, name) && !serviceLink.MatchString(name):
+			return fmt.Errorf("%.64s: no such variable; the nearest is %s", name, nearest(name, known))
+		}
+	}
+	return nil
+}
+
+func nearest(name string, known []string) string {
+	return slices.MinFunc(known, func(a, b string) int { return distance(name, a) - distance(name, b) })
+}
+
+// distance is the number of letters to insert, remove or replace (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// scrub returns the environment that agents get, without secrets and without the harness's own settings, and removes the
+// secrets from this process's too.
+func scrub(environ []string) ([]string, error) {
+	for _, name := range secrets {
+		if err := os.Unsetenv(name); err != nil {
+			return nil, fmt.Errorf("remove %s from the environment: %w", name, err)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(environ), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return slices.Contains(secrets, name) || strings.HasPrefix(name, prefix) && !serviceLink.MatchString(name)
+	}), nil
+}

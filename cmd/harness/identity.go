@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/hearthdev/hearth/challenge"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+// credentials are what a delivery listener needs: who this Pod is, and the keys made of its root secret.
+type credentials struct {
+	identity wire.Identity
+	keys     challenge.Keys
+}
+
+// identify reads the credentials from the environment (R25; SPEC.md, Identity). Without a root secret there are none and
+// delivery is off.
+func identify(environ []string, hostname func() (string, error)) (*credentials, error) {
+	lookup := func(name string) (string, bool) {
+		for _, pair := range environ {
+			if value, ok := strings.CutPrefix(pair, name+"="); ok {
+				return value, true
+			}
+		}
+		return "", false
+	}
+	token, given := lookup(envToken)
+	if !given {
+		return nil, nil //nolint:nilnil // no delivery is no error
+	}
+	var c credentials
+	for name, into := range map[string]*string{"POD_NAMESPACE": &c.identity.Namespace, "POD_NAME": &c.identity.PodName, "POD_UID": &c.identity.PodUID} {
+		if *into, _ = lookup(name); *into == "" {
+			return nil, fmt.Errorf("%s: expected this Pod's, from the downward API, because %s is set", name, envToken)
+		}
+	}
+	host, err := hostname()
+	if err != nil {
+		return nil, fmt.Errorf("hostname: %w", err)
+	}
+	if want := wire.Hostname(c.identity.PodName); host != want {
+		return nil, fmt.Errorf("hostname: expected %q, which kubelet derives from POD_NAME, got %q: the Pod must not set a hostname or use the host's network", want, host)
+	}
+	if c.keys, err = challenge.Derive([]byte(token), c.identity.PodUID); err != nil {
+		return nil, fmt.Errorf("%s: %w", envToken, err)
+	}
+	return &c, nil
+}
+
+// hostname is this process's UTS name.
+func hostname() (string, error) { return os.Hostname() }

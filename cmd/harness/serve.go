@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hearthdev/hearth/delivery/journal"
+	"github.com/hearthdev/hearth/delivery/server"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/runtime/endpoint"
+	"github.com/hearthdev/hearth/runtime/standing"
+)
+
+// shutdownLimit is how long agents may take to end once nothing runs any more.
+const shutdownLimit = 15 * time.Second
+
+// harness is one boot.
+type harness struct {
+	cfg    config
+	log    *slog.Logger
+	agents *agents
+	door   *door
+	fatal  chan error // what ends the harness although nobody asked it to
+
+	journal *journal.Journal // with delivery only, as the rest
+	server  *server.Server
+	stop    context.CancelFunc // ends the delivery listener
+	served  chan error
+}
+
+// serve boots in the order of SPEC.md, Harness, and blocks until the harness ended.
+func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
+	// Before anything is read: a process of the same user must not find the secrets in /proc.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("make the process non-dumpable: %w", err)
+	}
+	environ := os.Environ()
+	cfg, err := parse(args, environ)
+	if err != nil {
+		return err
+	}
+	who, err := identify(environ, hostname)
+	if err != nil {
+		return err
+	}
+	agentEnv, err := scrub(environ)
+	if err != nil {
+		return err
+	}
+	if os.Geteuid() == 0 {
+		log.Warn("running as root: an agent of the same user can read this process's memory, secrets included")
+	}
+	h := &harness{cfg: cfg, log: log, agents: &agents{standing: cfg.goal}, fatal: make(chan error, 1)}
+	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: cfg.acpListen, Log: log})}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	h.agents.pool, err = standing.New(standing.Config{
+		Command: cfg.command, Env: agentEnv, DataDir: cfg.dataDir, Concurrency: cfg.concurrency, Permissions: cfg.permissions,
+		Silence: cfg.silence, StartTimeout: cfg.startTimeout, Log: log, Now: time.Now, Version: version(),
+		OnChange: func(info wire.AgentInfo) { h.agentChanged(ctx, info) },
+	})
+	if err != nil {
+		return err
+	}
+	if who == nil {
+		log.Info("delivery: off, because " + envToken + " is not set")
+	} else if err := h.openDelivery(ctx, *who); err != nil {
+		return errors.Join(err, h.closeDelivery())
+	}
+	return h.stand(ctx, signals)
+}
+
+// openDelivery opens the journal, then the listener. Deliveries are refused until an agent answers.
+func (h *harness) openDelivery(ctx context.Context, who credentials) error {
+	var err error
+	h.journal, err = journal.Open(journal.Config{Dir: h.cfg.dataDir, Now: time.Now, Log: h.log, Keep: h.cfg.keep})
+	if err != nil {
+		return err
+	}
+	h.server, err = server.New(server.Config{
+		Identity: who.identity, Keys: who.keys, Journal: h.journal, Runner: h.agents, Concurrency: h.cfg.concurrency, Queue: h.cfg.queue,
+		Version: version(), Now: time.Now, Log: h.log,
+	})
+	if err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", h.cfg.deliveryListen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("delivery: %s is in use by another process", h.cfg.deliveryListen)
+	}
+	if err != nil {
+		return fmt.Errorf("delivery: listen on %s: %w", h.cfg.deliveryListen, err)
+	}
+	serving, stop := context.WithCancel(ctx)
+	h.stop, h.served = stop, make(chan error, 1)
+	h.log.Info("delivery: listening", "addr", listener.Addr().String(), "boot", h.server.Boot(), "journal", h.journal.ID())
+	go func() {
+		err := h.server.Serve(serving, listener)
+		if err != nil {
+			h.fail(err)
+		}
+		h.served <- err
+	}()
+	return nil
+}
+
+// agentChanged opens port 4000 when an agent answers and closes it when none does, then tells those who deliver.
+func (h *harness) agentChanged(ctx context.Context, info wire.AgentInfo) {
+	h.agents.info.Store(&info)
+	if err := h.door.set(ctx, info.State == wire.AgentReady); err != nil {
+		h.fail(err)
+	}
+	if h.server != nil {
+		h.server.AgentChanged()
+	}
+}
+
+func (h *harness) fail(err error) {
+	select {
+	case h.fatal <- err:
+	default: // one reason is enough
+	}
+}
+
+// stand keeps the agents standing until a signal drains the harness or something ends it.
+func (h *harness) stand(ctx context.Context, signals <-chan os.Signal) error {
+	ended := make(chan error, 1)
+	go func() { ended <- h.agents.pool.Run(ctx) }()
+	var cause error
+	over := false
+	select {
+	case s := <-signals:
+		h.log.Info("draining", "signal", s.String(), "limit", h.cfg.drain)
+		cause = h.drain(ctx, signals)
+	case cause = <-h.fatal:
+	case cause = <-ended:
+		over = true
+	}
+	errs := []error{cause, h.door.close(), h.closeDelivery()}
+	if !over {
+		limit, cancel := context.WithTimeout(ctx, shutdownLimit)
+		defer cancel()
+		if err := h.agents.pool.Shutdown(limit); err != nil {
+			errs = append(errs, err)
+		} else {
+			errs = append(errs, <-ended)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// drain closes port 4000, lets work finish and be handed over, and stops early at a second signal.
+func (h *harness) drain(ctx context.Context, signals <-chan os.Signal) error {
+	err := h.door.close()
+	if h.server == nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case s := <-signals:
+			h.log.Warn("cancelling what runs", "signal", s.String())
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	h.server.Drain(ctx, h.cfg.drain)
+	h.log.Info("drained")
+	return err
+}
+
+// closeDelivery ends what openDelivery began, as far as it came.
+func (h *harness) closeDelivery() error {
+	var errs []error
+	if h.server != nil {
+		h.server.Close()
+	}
+	if h.stop != nil {
+		h.stop()
+		<-h.served
+	}
+	if h.journal != nil {
+		errs = append(errs, h.journal.Close())
+	}
+	return errors.Join(errs...)
+}

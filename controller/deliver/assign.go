@@ -1,0 +1,144 @@
+package deliver
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/delivery"
+)
+
+// assignReconciler reserves targets for the waiting runs of one Agent. One key at a time per Agent, so two passes never give
+// the same room away twice.
+type assignReconciler struct{ *courier }
+
+// Reconcile implements reconcile.Reconciler.
+func (a assignReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	waiting, err := a.waitingFor(ctx, req)
+	if err != nil || len(waiting) == 0 {
+		return ctrl.Result{}, err
+	}
+	var agent hearthv1.Agent
+	if err := a.kube.Get(ctx, req.NamespacedName, &agent); err != nil && !apierrors.IsNotFound(err) {
+		return ctrl.Result{}, fmt.Errorf("read agent %s: %w", req.Name, err)
+	}
+	values, byUID := make([]delivery.Run, 0, len(waiting)), make(map[string]*hearthv1.AgentRun, len(waiting))
+	for _, run := range waiting {
+		if run.Spec.AgentRef.UID != agent.UID || !admitted(run) {
+			a.runs.wake(kube.ObjectKeyFromObject(run)) // Decide says what becomes of it
+			continue
+		}
+		values = append(values, toRun(run))
+		byUID[string(run.UID)] = run
+	}
+	if len(values) == 0 {
+		return ctrl.Result{}, nil
+	}
+	pool, ends, err := a.pool(ctx, &agent)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	out := delivery.Assign(a.now(), values, pool)
+	if err := a.reserve(ctx, out.Reserves, byUID, ends); err != nil {
+		return settle(err)
+	}
+	left, err := a.refuse(ctx, out.Refusals, byUID)
+	if err != nil {
+		return settle(err)
+	}
+	if left {
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	}
+	return at(a.now(), out.RequeueAt), nil
+}
+
+// waitingFor lists the waiting runs of an Agent's name, each as new as we know it. They are shared and must not be changed.
+func (a assignReconciler) waitingFor(ctx context.Context, req ctrl.Request) ([]*hearthv1.AgentRun, error) {
+	var list hearthv1.AgentRunList
+	err := a.kube.List(ctx, &list, kube.InNamespace(req.Namespace), kube.MatchingFields{indexWaiting: req.Name}, kube.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list waiting runs: %w", err)
+	}
+	out := make([]*hearthv1.AgentRun, 0, len(list.Items))
+	for i := range list.Items {
+		if r := a.newest.pick(&list.Items[i]); waiting(r) {
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// reserve writes the reservations, several at once, and hands each to its Link as soon as it is written.
+func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reserve, runs map[string]*hearthv1.AgentRun, ends map[string]endpoint) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for _, r := range reserves {
+		group.Go(func() error {
+			run := runs[r.Run]
+			reservation := r.Reservation.Seal(string(run.UID), run.Spec.Goal)
+			written, err := a.writeStatus(ctx, run, delivery.ReserveStatus(toRun(run), reservation), ends[reservation.PodUID])
+			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+				return nil // somebody else changed it, and its event brings it back; nothing was sent
+			}
+			if err != nil {
+				return err
+			}
+			a.sendFirst(written)
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("reserve: %w", err)
+	}
+	return nil
+}
+
+// sendFirst hands a reservation of our own to the Link. If that cannot be, its reconcile finds out.
+func (a assignReconciler) sendFirst(run *hearthv1.AgentRun) {
+	value := toRun(run)
+	a.memory.about(run, value.Reservation, a.now(), func(n *note) { n.mine = true })
+	if link, open := a.links.Get(value.PodUID); open && !value.Cancel {
+		if a.send(run, link, 0) == nil {
+			return
+		}
+	}
+	a.runs.wake(kube.ObjectKeyFromObject(run))
+}
+
+// refuse writes why runs wait, where that changed. Left tells that there is more to write.
+func (a assignReconciler) refuse(ctx context.Context, refusals []delivery.Refusal, runs map[string]*hearthv1.AgentRun) (left bool, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	var written atomic.Int32
+	begun := 0
+	for _, r := range refusals {
+		run := runs[r.Run]
+		want := delivery.WaitStatus(toRun(run), r)
+		if want == nil {
+			continue
+		}
+		if begun++; begun > maxRefusalWrites {
+			left = true
+			break
+		}
+		group.Go(func() error {
+			_, err := a.writeStatus(ctx, run, *want, endpoint{message: "no target is reserved"})
+			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+				return nil
+			}
+			written.Add(1)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return false, fmt.Errorf("say why runs wait: %w", err)
+	}
+	return left && written.Load() > 0, nil
+}

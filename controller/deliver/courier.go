@@ -1,0 +1,182 @@
+package deliver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/delivery"
+	"github.com/hearthdev/hearth/delivery/client"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+const (
+	// again is when a pass is repeated that lost a race or met a full queue; usually an event comes first.
+	again = time.Second
+	// writers is how many status writes of one assignment are under way at once.
+	writers = 16
+	// maxRefusalWrites bounds the waiting reasons written in one pass, so that they do not delay the next reservations.
+	maxRefusalWrites = 64
+	// maxShrinks bounds how often a record is cut further; delivery.Ending.Shrink ends sooner.
+	maxShrinks = 4
+)
+
+// courier is what the three reconcilers share.
+type courier struct {
+	kube   kube.Client // reads from the cache
+	live   kube.Reader // reads from the API server
+	events events.EventRecorder
+	links  Links
+	self   string
+	now    func() time.Time
+	random io.Reader
+	log    *slog.Logger
+	limits client.Timeouts
+
+	newest *newest
+	memory *memory
+	// runs and agents wake the reconcilers of those.
+	runs, agents waker
+
+	mu   sync.Mutex
+	open map[string]place // by Pod UID, of the open Links
+}
+
+// place is whose Pod a Link is for.
+type place struct {
+	pod, agent types.NamespacedName
+}
+
+// write updates a run's status under its resource version and keeps what came back.
+func (c *courier) write(ctx context.Context, run *hearthv1.AgentRun) error {
+	if err := c.kube.Status().Update(ctx, run); err != nil {
+		return fmt.Errorf("update the status of run %s: %w", run.Name, err)
+	}
+	c.newest.put(run)
+	return nil
+}
+
+// writeStatus writes a wanted status unless it is stored already. A terminal one that the API server refuses as too large or
+// invalid is cut further and tried again (fault row 56).
+func (c *courier) writeStatus(ctx context.Context, run *hearthv1.AgentRun, want delivery.Status, at endpoint) (*hearthv1.AgentRun, error) {
+	for range maxShrinks {
+		out := withStatus(c.now(), run, want, at)
+		if out == nil {
+			return run, nil
+		}
+		err := c.write(ctx, out)
+		if err == nil {
+			return out, nil
+		}
+		if want.Ending == nil || !(apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)) {
+			return nil, err
+		}
+		smaller, ok := want.Ending.Shrink()
+		if !ok {
+			return nil, err
+		}
+		c.log.Warn("the record was refused as too large or invalid; cutting it", "namespace", run.Namespace, "run", run.Name)
+		want.Ending = &smaller
+		want.Succeeded.Message = wire.CutText(smaller.Message, delivery.MaxMessageBytes)
+	}
+	return nil, errors.New("the record could not be cut to fit")
+}
+
+// changed is called by the Links, from their goroutines. It only wakes.
+func (c *courier) changed(change client.Change) {
+	c.mu.Lock()
+	p, ok := c.open[change.PodUID]
+	c.mu.Unlock()
+	if !ok {
+		return
+	}
+	if change.Link {
+		c.agents.wake(p.agent)
+	}
+	for _, r := range change.Runs {
+		if r.Namespace != p.pod.Namespace || r.Name == "" {
+			continue // a harness has no say about runs elsewhere
+		}
+		key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+		c.memory.saw(key, change.PodUID)
+		c.runs.wake(key)
+	}
+	if change.State {
+		c.wakeRunsOn(change.PodUID)
+	}
+}
+
+// wakeRunsOn wakes every run that has a reservation on a Pod.
+func (c *courier) wakeRunsOn(podUID string) {
+	for _, r := range c.reservedOn(context.Background(), podUID) {
+		c.runs.wake(kube.ObjectKeyFromObject(r))
+	}
+}
+
+// reservedOn lists the living runs that have a reservation on a Pod, as the cache and our own writes have it. They are shared.
+func (c *courier) reservedOn(ctx context.Context, podUID string) []*hearthv1.AgentRun {
+	var list hearthv1.AgentRunList
+	if err := c.kube.List(ctx, &list, kube.MatchingFields{indexTarget: podUID}, kube.UnsafeDisableDeepCopy); err != nil {
+		c.log.Error("list the runs of a target", "cause", err) // only before the cache has started
+		return nil
+	}
+	out := make([]*hearthv1.AgentRun, 0, len(list.Items))
+	listed := make(map[types.UID]bool, len(list.Items))
+	for i := range list.Items {
+		listed[list.Items[i].UID] = true
+		if r := c.newest.pick(&list.Items[i]); targetOf(r) == podUID {
+			out = append(out, r)
+		}
+	}
+	for _, r := range c.newest.list(func(r *hearthv1.AgentRun) bool { return targetOf(r) == podUID }) {
+		if !listed[r.UID] {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// targetOf is the UID of the Pod that a living run is reserved for, "" when there is none.
+func targetOf(r *hearthv1.AgentRun) string {
+	if !delivered(r) || terminal(r) || waiting(r) {
+		return ""
+	}
+	return string(r.Status.Delivery.PodUID)
+}
+
+func (c *courier) jitter() float64 { return rand.Float64() } //nolint:gosec // spreads retries, protects nothing
+
+// settle turns the errors of a lost race into another look: whoever won wrote something, and its event comes.
+func settle(err error) (ctrl.Result, error) {
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return ctrl.Result{RequeueAfter: again}, nil
+	}
+	return ctrl.Result{}, err
+}
+
+// at is the result that asks again at a time; zero asks never.
+func at(now, t time.Time) ctrl.Result {
+	if t.IsZero() {
+		return ctrl.Result{}
+	}
+	return ctrl.Result{RequeueAfter: max(t.Sub(now), time.Millisecond)}
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,133 @@
+package deliver
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/delivery"
+	"github.com/hearthdev/hearth/delivery/client"
+)
+
+// note is what this process remembers of one run beside its Link's memory. Losing it is safe: everything becomes cautious.
+type note struct {
+	uid         types.UID
+	attempt     int64
+	podUID      string
+	mine        bool      // our own update made this reservation
+	handed      bool      // a send of it was handed to a Link
+	since       time.Time // when this process first saw the reservation
+	cancelSince time.Time
+	podRead     delivery.PodRead
+	podReadAt   time.Time
+	last        client.Attempt // the Link's word, for when the Link is closed
+}
+
+// memory holds the notes by run, where the Links have seen attempts of runs, and how targets refused.
+type memory struct {
+	mu      sync.Mutex
+	notes   map[types.NamespacedName]*note
+	held    map[types.NamespacedName]map[string]struct{} // Pod UIDs on which attempts of runs of that name were seen
+	targets map[string]*refusals
+}
+
+// refusals is how often in a row a target did not take what it was given.
+type refusals struct {
+	failures int
+	until    time.Time
+}
+
+func newMemory() *memory {
+	return &memory{notes: map[types.NamespacedName]*note{}, held: map[types.NamespacedName]map[string]struct{}{}, targets: map[string]*refusals{}}
+}
+
+// about opens the note of a run's present reservation and changes it. A note about an earlier reservation is replaced.
+func (m *memory) about(run *hearthv1.AgentRun, r delivery.Reservation, now time.Time, change func(*note)) note {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := kube.ObjectKeyFromObject(run)
+	n := m.notes[key]
+	if n == nil || n.uid != run.UID || n.attempt != r.Attempt || n.podUID != r.PodUID {
+		fresh := &note{uid: run.UID, attempt: r.Attempt, podUID: r.PodUID, since: now}
+		if n != nil && n.uid == run.UID {
+			fresh.cancelSince = n.cancelSince
+		}
+		n = fresh
+		m.notes[key] = n
+	}
+	if change != nil {
+		change(n)
+	}
+	return *n
+}
+
+func (m *memory) forget(run types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.notes, run)
+}
+
+// saw notes that a Pod holds an attempt of a run of that name.
+func (m *memory) saw(run types.NamespacedName, podUID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.held[run] == nil {
+		m.held[run] = map[string]struct{}{}
+	}
+	m.held[run][podUID] = struct{}{}
+}
+
+// whereabouts lists the Pods that hold attempts of runs of that name.
+func (m *memory) whereabouts(run types.NamespacedName) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]string, 0, len(m.held[run]))
+	for podUID := range m.held[run] {
+		out = append(out, podUID)
+	}
+	return out
+}
+
+func (m *memory) left(run types.NamespacedName, podUID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.held[run], podUID)
+	if len(m.held[run]) == 0 {
+		delete(m.held, run)
+	}
+}
+
+// refusedBy counts a refusal, after which a target gets nothing for a while: at least until the time it asked for itself.
+func (m *memory) refusedBy(podUID string, now, asked time.Time, jitter float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.targets[podUID]
+	if r == nil {
+		r = &refusals{}
+		m.targets[podUID] = r
+	}
+	r.failures++
+	r.until = now.Add(delivery.Backoff(r.failures, jitter))
+	if asked.After(r.until) {
+		r.until = asked
+	}
+}
+
+// took ends a target's backoff: it accepted something, or is gone.
+func (m *memory) took(podUID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.targets, podUID)
+}
+
+func (m *memory) backoffUntil(podUID string) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.targets[podUID]; r != nil {
+		return r.until
+	}
+	return time.Time{}
+}

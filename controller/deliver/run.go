@@ -1,0 +1,153 @@
+package deliver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+
+	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/delivery"
+	"github.com/hearthdev/hearth/delivery/client"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+// runReconciler carries one delivered run on: observe once, decide once, act, one status write.
+type runReconciler struct{ *courier }
+
+// Reconcile implements reconcile.Reconciler.
+func (r runReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var cached hearthv1.AgentRun
+	err := r.kube.Get(ctx, req.NamespacedName, &cached)
+	switch {
+	case apierrors.IsNotFound(err):
+		r.memory.forget(req.NamespacedName)
+		r.newest.drop(req.NamespacedName)
+		next := r.sweep(ctx, req.NamespacedName, nil)
+		return at(r.now(), next), nil
+	case err != nil:
+		return ctrl.Result{}, fmt.Errorf("read run %s: %w", req.Name, err)
+	}
+	run := r.newest.pick(&cached)
+	next := r.sweep(ctx, req.NamespacedName, run)
+	if !delivered(run) || terminal(run) {
+		r.memory.forget(req.NamespacedName)
+		return at(r.now(), next), nil
+	}
+	due, err := r.carryOn(ctx, run)
+	if err != nil {
+		return settle(err)
+	}
+	return at(r.now(), earliest(next, due)), nil
+}
+
+// carryOn decides about a living run and does what was decided.
+func (r runReconciler) carryOn(ctx context.Context, run *hearthv1.AgentRun) (time.Time, error) {
+	value := toRun(run)
+	obs, at, err := r.observe(ctx, run, value)
+	if err != nil {
+		return time.Time{}, err
+	}
+	d := delivery.Decide(r.now(), value, obs)
+	if d.Action == delivery.ActionReadPod {
+		r.readPod(ctx, run, value, &obs)
+		d = delivery.Decide(r.now(), value, obs)
+	}
+	if d.Action == delivery.ActionReadRun {
+		var live hearthv1.AgentRun
+		if err := r.live.Get(ctx, kube.ObjectKeyFromObject(run), &live); err != nil {
+			return time.Time{}, fmt.Errorf("read run %s: %w", run.Name, err)
+		}
+		if live.UID != run.UID || terminal(&live) {
+			return r.now().Add(again), nil // the cache catches up
+		}
+		run, value, obs.LiveRun = &live, toRun(&live), true
+		d = delivery.Decide(r.now(), value, obs)
+	}
+	return r.act(ctx, run, value, obs, at, d)
+}
+
+// act writes what was decided and only then tells the Link: the intent comes before the effect.
+func (r runReconciler) act(ctx context.Context, run *hearthv1.AgentRun, value delivery.Run, obs delivery.Observed, at endpoint, d delivery.Decision) (time.Time, error) {
+	if d.Status != nil {
+		written, err := r.writeStatus(ctx, run, *d.Status, at)
+		if err != nil {
+			return time.Time{}, err
+		}
+		run = written
+	}
+	if obs.Seen != nil {
+		r.memory.took(value.PodUID)
+	}
+	link, open := r.links.Get(value.PodUID)
+	ref, key := runRef(run), client.Key{RunUID: value.UID, Attempt: value.Attempt}
+	var err error
+	switch d.Action {
+	case delivery.ActionNone:
+	case delivery.ActionSend:
+		if open {
+			err = r.send(run, link, obs.Sent.Count)
+		}
+	case delivery.ActionLook:
+		if open {
+			err = link.Look(ref, value.Attempt)
+		}
+	case delivery.ActionVoid:
+		if open {
+			err = link.Void(ref, value.Attempt)
+		}
+	case delivery.ActionCancel:
+		if open {
+			err = link.Cancel(ref, value.Attempt)
+		}
+	case delivery.ActionReadPod, delivery.ActionReadRun, delivery.ActionDisown:
+		return r.now().Add(time.Millisecond), nil // decide again with what is known now
+	case delivery.ActionGiveBack, delivery.ActionNextAttempt:
+		r.givenBack(run, value, obs)
+	case delivery.ActionRecord:
+		if open {
+			err = link.Recorded(ref, value.Attempt)
+		}
+		r.memory.forget(kube.ObjectKeyFromObject(run))
+	case delivery.ActionFinish:
+		if open {
+			link.Forget(key)
+		}
+		r.memory.forget(kube.ObjectKeyFromObject(run))
+	default:
+		return time.Time{}, fmt.Errorf("no such action: %d", d.Action)
+	}
+	if err != nil { // the Link's queue is full, or it was closed just now
+		return r.now().Add(again), nil //nolint:nilerr // not an error of this pass
+	}
+	return d.RequeueAt, nil
+}
+
+// givenBack clears up after a reservation that is over, and has the run assigned again.
+func (r runReconciler) givenBack(run *hearthv1.AgentRun, value delivery.Run, obs delivery.Observed) {
+	if obs.Sent.Count > 0 && obs.Sent.Outcome == delivery.SendNotTaken {
+		r.memory.refusedBy(value.PodUID, r.now(), obs.NotBefore, r.jitter())
+	}
+	if link, open := r.links.Get(value.PodUID); open {
+		link.Forget(client.Key{RunUID: value.UID, Attempt: value.Attempt})
+		if obs.Seen != nil && obs.Seen.State == wire.StateVoided {
+			// A full queue only means that the tombstone stays in the feed.
+			_ = link.Recorded(runRef(run), value.Attempt)
+		}
+	}
+	r.memory.forget(kube.ObjectKeyFromObject(run))
+	r.agents.wake(agentKey(run))
+}
+
+// send hands a delivery to the Link, noting beforehand that it may leave.
+func (c *courier) send(run *hearthv1.AgentRun, link Link, begun int) error {
+	now := c.now()
+	c.memory.about(run, toRun(run).Reservation, now, func(n *note) { n.handed = true })
+	if err := link.Send(toRequest(now, run), begun); err != nil {
+		return fmt.Errorf("send run %s: %w", run.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,312 @@
+package deliver_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/deliver"
+	"github.com/hearthdev/hearth/controller/pod"
+	"github.com/hearthdev/hearth/delivery/client"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/test/apiserver"
+	"github.com/hearthdev/hearth/test/harness"
+)
+
+const (
+	patience = 30 * time.Second
+	port     = 4100
+	goal     = "Review PR 17 for correctness."
+)
+
+var api = apiserver.New(apiserver.Options{})
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	os.Exit(api.Main(m))
+}
+
+// world is a namespace with an Agent named reviewer. The test plays kubelet and the other reconcilers.
+type world struct {
+	t     *testing.T
+	ns    string
+	kube  kube.Client
+	agent *hearthv1.Agent
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, ns: api.Namespace(t), kube: api.Client(t)}
+	w.agent = &hearthv1.Agent{
+		ObjectMeta: metav1.ObjectMeta{Name: "reviewer", Namespace: w.ns},
+		Spec:       hearthv1.AgentSpec{GoalTemplate: "${goal}", Runtime: runtime(), Template: template()},
+	}
+	require.NoError(t, w.kube.Create(t.Context(), w.agent))
+	return w
+}
+
+func runtime() hearthv1.AgentRuntime {
+	return hearthv1.AgentRuntime{Command: []string{"scripted"}, Delivery: &hearthv1.DeliveryRuntime{Port: port}}
+}
+
+func template() corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: hearthv1.AgentContainer, Image: "scripted"}}}}
+}
+
+// target is a standing run with its Pod and the harness in it.
+type target struct {
+	w       *world
+	run     *hearthv1.AgentRun
+	pod     *corev1.Pod
+	ip      string
+	harness *harness.Harness
+}
+
+// addresses are loopback addresses that no other test run on this machine is likely to use.
+var nextAddress, addressBase = atomic.Uint32{}, rand.Uint32N(200) + 20
+
+func newIP() string {
+	n := nextAddress.Add(1)
+	return fmt.Sprintf("127.%d.%d.%d", addressBase, n/200+1, n%200+1)
+}
+
+// standing makes a standing run whose Pod is Ready, with a harness.
+func (w *world) standing(name string, o harness.Options) *target {
+	w.t.Helper()
+	x := w.placeholder(name)
+	x.boot(o)
+	x.ready()
+	return x
+}
+
+// placeholder makes a standing run with its Secret and a Pod that has no IP yet.
+func (w *world) placeholder(name string) *target {
+	w.t.Helper()
+	x := &target{w: w, ip: newIP()}
+	x.run = &hearthv1.AgentRun{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: w.ns, Labels: map[string]string{hearthv1.LabelAgent: w.agent.Name},
+			Annotations: map[string]string{hearthv1.AnnotationGeneration: "1"}, OwnerReferences: owned("Agent", w.agent),
+		},
+		Spec: hearthv1.AgentRunSpec{
+			AgentRef: hearthv1.AgentRef{Name: w.agent.Name, UID: w.agent.UID, Generation: 1}, Runtime: ptr.To(runtime()), Template: ptr.To(template()),
+		},
+	}
+	require.NoError(w.t, w.kube.Create(w.t.Context(), x.run))
+	require.NoError(w.t, w.kube.Create(w.t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: pod.SecretName(name, x.run.UID), Namespace: w.ns, OwnerReferences: owned("AgentRun", x.run)},
+		Data:       map[string][]byte{hearthv1.SecretToken: []byte(harness.Root)},
+	}))
+	x.makePod()
+	return x
+}
+
+func owned(kind string, o kube.Object) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: "hearth.dev/v1alpha1", Kind: kind, Name: o.GetName(), UID: o.GetUID(), Controller: ptr.To(true)}}
+}
+
+func (x *target) makePod() {
+	x.w.t.Helper()
+	x.pod = &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: x.run.Name, Namespace: x.w.ns, OwnerReferences: owned("AgentRun", x.run),
+			Labels: map[string]string{hearthv1.LabelRun: x.run.Name, hearthv1.LabelAgent: x.w.agent.Name},
+		},
+		Spec: template().Spec,
+	}
+	require.NoError(x.w.t, x.w.kube.Create(x.w.t.Context(), x.pod))
+}
+
+func (x *target) boot(o harness.Options) {
+	x.w.t.Helper()
+	o.Identity = wire.Identity{Namespace: x.w.ns, PodName: x.pod.Name, PodUID: string(x.pod.UID)}
+	o.Address = x.address()
+	x.harness = harness.Start(x.w.t, o)
+}
+
+func (x *target) address() string { return net.JoinHostPort(x.ip, fmt.Sprint(port)) }
+
+// ready is what kubelet would write.
+func (x *target) ready() {
+	x.w.t.Helper()
+	x.pod.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning, PodIP: x.ip, PodIPs: []corev1.PodIP{{IP: x.ip}},
+		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		ContainerStatuses: []corev1.ContainerStatus{{Name: hearthv1.AgentContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+	}
+	require.NoError(x.w.t, x.w.kube.Status().Update(x.w.t.Context(), x.pod))
+}
+
+// remove takes the Pod away at once, as a lost node does, and its harness with it.
+func (x *target) remove() {
+	x.w.t.Helper()
+	x.harness.Stop()
+	require.NoError(x.w.t, x.w.kube.Delete(x.w.t.Context(), x.pod, kube.GracePeriodSeconds(0)))
+}
+
+// deliver creates a delivered run as admission stores it.
+func (w *world) deliver(name, goal string, change ...func(*hearthv1.AgentRun)) *hearthv1.AgentRun {
+	w.t.Helper()
+	run := &hearthv1.AgentRun{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.ns},
+		Spec: hearthv1.AgentRunSpec{
+			AgentRef: hearthv1.AgentRef{Name: w.agent.Name, UID: w.agent.UID, Generation: 1}, Goal: goal,
+			Runtime: ptr.To(runtime()), Delivery: &hearthv1.DeliverySpec{Port: port},
+			ActiveDeadlineSeconds: ptr.To[int64](600), StartingDeadlineSeconds: ptr.To[int64](600), BackoffLimit: ptr.To[int32](0),
+		},
+	}
+	for _, c := range change {
+		c(run)
+	}
+	require.NoError(w.t, w.kube.Create(w.t.Context(), run))
+	return run
+}
+
+func (w *world) get(run *hearthv1.AgentRun) (*hearthv1.AgentRun, error) {
+	var out hearthv1.AgentRun
+	err := w.kube.Get(w.t.Context(), kube.ObjectKeyFromObject(run), &out)
+	return &out, err
+}
+
+// until waits until the stored run is as wanted, and says how it is when it never is.
+func (w *world) until(run *hearthv1.AgentRun, what string, is func(*hearthv1.AgentRun) bool) *hearthv1.AgentRun {
+	w.t.Helper()
+	var last *hearthv1.AgentRun
+	ok := w.eventually(func() bool {
+		r, err := w.get(run)
+		if err == nil {
+			last = r
+		}
+		return err == nil && is(r)
+	})
+	if !ok {
+		w.t.Fatalf("run %s is not %s: phase %s, %s, delivery %+v", run.Name, what, last.Status.Phase, reason(last), last.Status.Delivery)
+	}
+	return last
+}
+
+func (w *world) eventually(done func() bool) bool {
+	deadline := time.Now().Add(patience)
+	for tick := time.NewTicker(10 * time.Millisecond); time.Now().Before(deadline); <-tick.C {
+		if done() {
+			tick.Stop()
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) ended(run *hearthv1.AgentRun) *hearthv1.AgentRun {
+	w.t.Helper()
+	return w.until(run, "ended", func(r *hearthv1.AgentRun) bool { return r.Status.CompletionTime != nil })
+}
+
+func (w *world) reasonIs(run *hearthv1.AgentRun, want string) *hearthv1.AgentRun {
+	w.t.Helper()
+	return w.until(run, want, func(r *hearthv1.AgentRun) bool { return reason(r) == want })
+}
+
+func reason(r *hearthv1.AgentRun) string {
+	if c := meta.FindStatusCondition(r.Status.Conditions, hearthv1.AgentRunConditionSucceeded); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+// process is one controller process.
+type process struct {
+	stop   func()
+	mu     sync.Mutex
+	writes map[string]int
+	fail   func(run string) error // for each status write, after it was committed
+}
+
+func (p *process) written(run string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.writes[run]
+}
+
+// controller starts a process; it is stopped at the end of the test or before.
+func (w *world) controller() *process {
+	w.t.Helper()
+	p := &process{writes: map[string]int{}}
+	mgr, err := ctrl.NewManager(api.Admin(w.t), ctrl.Options{
+		Scheme: apiserver.Scheme(w.t), Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		NewClient:  p.newClient,
+		Cache:      cacheOptions(w.ns),
+	})
+	require.NoError(w.t, err)
+	require.NoError(w.t, deliver.SetupWithManager(mgr, deliver.Options{
+		Links: deliver.NewLinks(), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Timeouts: client.Timeouts{Dial: time.Second, Call: time.Second},
+	}))
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // ended by stop
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if err := mgr.Start(ctx); err != nil {
+			w.t.Errorf("the manager ended: %v", err)
+		}
+	}()
+	p.stop = sync.OnceFunc(func() { cancel(); <-over })
+	w.t.Cleanup(p.stop)
+	return p
+}
+
+func cacheOptions(ns string) cache.Options {
+	o := pod.CacheOptions()
+	o.DefaultNamespaces = map[string]cache.Config{ns: {}}
+	o.ByObject[&hearthv1.AgentRun{}] = cache.ByObject{Transform: deliver.Transform}
+	return o
+}
+
+// newClient counts status writes that were committed.
+func (p *process) newClient(cfg *rest.Config, o kube.Options) (kube.Client, error) {
+	c, err := kube.NewWithWatch(cfg, o)
+	if err != nil {
+		return nil, err
+	}
+	return interceptor.NewClient(c, interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, c kube.Client, sub string, o kube.Object, opts ...kube.SubResourceUpdateOption) error {
+			err := c.SubResource(sub).Update(ctx, o, opts...)
+			if err != nil {
+				return err
+			}
+			p.mu.Lock()
+			p.writes[o.GetName()]++
+			fail := p.fail
+			p.mu.Unlock()
+			if fail != nil {
+				return fail(o.GetName())
+			}
+			return nil
+		},
+	}), nil
+}
+
+func timeout() error { return apierrors.NewTimeoutError("the reply was lost", 0) }

@@ -55,7 +55,9 @@ func waiting(p *corev1.Pod) string {
 	return ""
 }
 
-func isNormal(reason string) bool { return reason == "ContainerCreating" || reason == "PodInitializing" }
+func isNormal(reason string) bool {
+	return reason == "ContainerCreating" || reason == "PodInitializing"
+}
 
 func told(reason, message, otherwise string) string {
 	switch {

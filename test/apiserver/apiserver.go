@@ -105,7 +105,7 @@ func (s *Server) start(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("start: %w", err), s.env.Stop())
 	}
 	s.config.QPS = -1
-	for _, file := range []string{"manager/namespace.yaml", "rbac"} {
+	for _, file := range []string{"rbac"} {
 		if err := Apply(ctx, s.config, filepath.Join(root, "config", file)); err != nil {
 			return err
 		}

@@ -81,3 +81,15 @@ func (s *Server) Grant(ctx context.Context, t testing.TB, namespace, user, clust
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole},
 	}))
 }
+
+// ControllerClient is an uncached client of the controller's service account.
+func (s *Server) ControllerClient(t testing.TB) client.Client {
+	t.Helper()
+	return s.clientOf(t, s.Controller(t))
+}
+
+// ClientAsGroup is an uncached client of a user with a group.
+func (s *Server) ClientAsGroup(t testing.TB, user, group string) client.Client {
+	t.Helper()
+	return s.clientOf(t, s.As(t, user, group))
+}

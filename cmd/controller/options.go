@@ -1,0 +1,45 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+)
+
+// options are the controller's flags.
+type options struct {
+	metrics, probes string
+	webhookPort     int
+	leaderElect     bool
+	namespace       string
+	level           slog.Level
+}
+
+// parse reads the flags. What it cannot use is an error that names the flag and what was expected.
+func parse(args []string, getenv func(string) string, usage io.Writer) (options, error) {
+	o := options{namespace: getenv("POD_NAMESPACE")}
+	if o.namespace == "" {
+		o.namespace = "hearth-system"
+	}
+	set := flag.NewFlagSet("controller", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.StringVar(&o.metrics, "metrics-bind-address", ":8080", "address of the metrics listener; 0 for none")
+	set.StringVar(&o.probes, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
+	set.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhooks")
+	set.BoolVar(&o.leaderElect, "leader-elect", true, "of several replicas let one lead; all of them serve admission")
+	set.StringVar(&o.namespace, "namespace", o.namespace, "the controller's own namespace, with its lease and its webhook certificate (default $POD_NAMESPACE)")
+	set.TextVar(&o.level, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	if err := set.Parse(args); err != nil {
+		set.SetOutput(usage)
+		set.PrintDefaults()
+		return options{}, fmt.Errorf("flags: %w", err)
+	}
+	if set.NArg() > 0 {
+		return options{}, fmt.Errorf("unexpected argument %q: expected flags only (-h lists them)", set.Arg(0))
+	}
+	if o.webhookPort < 1 || o.webhookPort > 65535 {
+		return options{}, fmt.Errorf("--webhook-port=%d: expected a port from 1 to 65535", o.webhookPort)
+	}
+	return o, nil
+}

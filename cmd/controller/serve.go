@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/go-logr/logr"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/admission/certs"
+	"github.com/hearthdev/hearth/controller/pod"
+)
+
+const leaseName = "hearth-controller"
+
+// serve runs the controller until ctx ends, and gives its lease up then.
+func serve(ctx context.Context, o options) error {
+	log := logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: o.level}))
+	ctrl.SetLogger(log)
+	klog.SetLogger(log)
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("find the API server: %w", err)
+	}
+	config.QPS = -1 // the API server's own fairness is the limit
+	keeper, err := newKeeper(config, o)
+	if err != nil {
+		return err
+	}
+	keeper.Log = log.WithName("certs")
+	mgr, err := newManager(config, o, keeper)
+	if err != nil {
+		return err
+	}
+	user, err := whoami(ctx, config)
+	if err != nil {
+		return err
+	}
+	if err := setup(mgr, keeper, user); err != nil {
+		return err
+	}
+	log.Info("starting", "user", user, "namespace", o.namespace)
+	return mgr.Start(ctx)
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("built-in types: %w", err)
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("types of %s: %w", v1alpha1.GroupVersion, err)
+	}
+	return scheme, nil
+}
+
+func newManager(config *rest.Config, o options, keeper *certs.Keeper) (manager.Manager, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	cached := pod.CacheOptions()
+	cached.DefaultTransform = cache.TransformStripManagedFields()
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         cached,
+		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionReleaseOnCancel: true,
+		Metrics:                       metricsserver.Options{BindAddress: o.metrics},
+		HealthProbeBindAddress:        o.probes,
+		WebhookServer: webhook.NewServer(webhook.Options{Port: o.webhookPort, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+			c.MinVersion = tls.VersionTLS13
+			c.GetCertificate = keeper.GetCertificate
+		}}}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up: %w", err)
+	}
+	for name, check := range map[string]healthz.Checker{"webhooks": mgr.GetWebhookServer().StartedChecker(), "certificate": keeper.Ready} {
+		if err := mgr.AddReadyzCheck(name, check); err != nil {
+			return nil, fmt.Errorf("readiness check %s: %w", name, err)
+		}
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return nil, fmt.Errorf("health check: %w", err)
+	}
+	return mgr, nil
+}
+
+// whoami asks the API server which user our writes come from, so that admission knows them.
+func whoami(ctx context.Context, config *rest.Config) (string, error) {
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		return "", fmt.Errorf("reach the API server: %w", err)
+	}
+	var review authenticationv1.SelfSubjectReview
+	if err := c.Create(ctx, &review); err != nil {
+		return "", fmt.Errorf("ask the API server who we are: %w", err)
+	}
+	return review.Status.UserInfo.Username, nil
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/hearthdev/hearth/controller/admission"
+	"github.com/hearthdev/hearth/controller/admission/certs"
+	"github.com/hearthdev/hearth/controller/agent"
+	"github.com/hearthdev/hearth/controller/run"
+)
+
+// What config/webhook calls its objects.
+const (
+	webhookSecret        = "hearth-webhook-certificate" //nolint:gosec // a name
+	webhookService       = "hearth-webhook"
+	webhookConfiguration = "hearth-admission"
+)
+
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=hearth-system,resources=leases,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=hearth-system,resources=leases,resourceNames=hearth-controller,verbs=get;update
+// +kubebuilder:rbac:groups="",namespace=hearth-system,resources=events,verbs=create;patch
+
+// newKeeper keeps the webhook certificate with a client of its own: it works before the caches do.
+func newKeeper(config *rest.Config, o options) (*certs.Keeper, error) {
+	scheme, err := newScheme()
+	if err != nil {
+		return nil, err
+	}
+	direct, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("reach the API server: %w", err)
+	}
+	host := webhookService + "." + o.namespace + ".svc"
+	return &certs.Keeper{
+		Client: direct, Secret: client.ObjectKey{Namespace: o.namespace, Name: webhookSecret},
+		Configuration: webhookConfiguration, Names: []string{host, host + ".cluster.local"}, Now: time.Now,
+	}, nil
+}
+
+// setup registers everything that runs. user is the name that our own writes come from.
+func setup(mgr manager.Manager, keeper *certs.Keeper, user string) error {
+	if err := mgr.Add(keeper); err != nil {
+		return fmt.Errorf("webhook certificate: %w", err)
+	}
+	if err := admission.SetupWithManager(mgr, user); err != nil {
+		return fmt.Errorf("admission: %w", err)
+	}
+	agents := &agent.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now}
+	if err := agents.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("agent controller: %w", err)
+	}
+	runs := &run.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now, Random: rand.Reader}
+	if err := runs.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("run controller: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+package admission_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/admission"
+	"github.com/hearthdev/hearth/controller/pod"
+	"github.com/hearthdev/hearth/test/apiserver"
+)
+
+var server = apiserver.New(apiserver.Options{Webhooks: true})
+
+func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
+
+const user = "alice"
+
+// world is a namespace with the webhooks served for it, an ordinary user with full rights on Agents and AgentRuns there, the
+// controller's service account and the administrator.
+type world struct {
+	namespace               string
+	user, controller, admin client.Client
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	serve(t)
+	w := &world{namespace: server.Namespace(t), admin: server.Client(t), user: server.ClientAs(t, user), controller: server.ControllerClient(t)}
+	server.Grant(t.Context(), t, w.namespace, user, "hearth-edit")
+	return w
+}
+
+// serve runs the webhooks as the controller's service account does, until the test ends.
+func serve(t *testing.T) {
+	t.Helper()
+	at := server.Webhook(t)
+	mgr, err := ctrl.NewManager(server.Controller(t), ctrl.Options{
+		Scheme: apiserver.Scheme(t), Cache: pod.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
+		WebhookServer: webhook.NewServer(webhook.Options{Host: at.Host, Port: at.Port, CertDir: at.CertDir}),
+	})
+	require.NoError(t, err)
+	require.NoError(t, admission.SetupWithManager(mgr, apiserver.ControllerUser))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		assert.NoError(t, <-ended)
+	})
+	require.Eventually(t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, 30*time.Second, 20*time.Millisecond)
+}
+
+func (w *world) agent(name string) *v1alpha1.Agent {
+	return &v1alpha1.Agent{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
+		Spec: v1alpha1.AgentSpec{
+			GoalTemplate: "Review ${change} for ${concern}.",
+			Parameters:   []v1alpha1.Parameter{{Name: "change"}, {Name: "concern", Default: ptr.To("correctness")}},
+			Runtime:      v1alpha1.AgentRuntime{Command: []string{"goose", "acp"}, Delivery: &v1alpha1.DeliveryRuntime{}},
+			Template:     corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "registry/agent:1"}}}},
+		},
+	}
+}
+
+func (w *world) run(name, agent string) *v1alpha1.AgentRun {
+	return &v1alpha1.AgentRun{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
+		Spec:       v1alpha1.AgentRunSpec{AgentRef: v1alpha1.AgentRef{Name: agent}, Parameters: map[string]string{"change": "PR 17"}},
+	}
+}
+
+// refused asserts a refusal with a code, in brackets in the message and as a cause with the field.
+func refused(t *testing.T, err error, code, field string) {
+	t.Helper()
+	require.Error(t, err)
+	status := apierrors.APIStatus(nil)
+	require.ErrorAs(t, err, &status)
+	assert.Contains(t, err.Error(), "["+code+"] "+field+": ")
+	require.NotNil(t, status.Status().Details, err.Error())
+	for _, cause := range status.Status().Details.Causes {
+		if string(cause.Type) == code && cause.Field == field {
+			assert.NotEmpty(t, cause.Message)
+			return
+		}
+	}
+	t.Fatalf("no cause %s for %s in %+v", code, field, status.Status().Details.Causes)
+}
+
+// R21: a sparse run is stored complete. The Agent was made a moment before, so the cache may not have it.
+func TestSparseRunIsStoredAsACompleteSnapshot(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	agent := w.agent("reviewer")
+	require.NoError(t, w.user.Create(ctx, agent))
+	run := w.run("", "reviewer")
+	run.GenerateName = "review-"
+	require.NoError(t, w.user.Create(ctx, run))
+
+	var stored v1alpha1.AgentRun
+	require.NoError(t, w.user.Get(ctx, client.ObjectKeyFromObject(run), &stored))
+	assert.Equal(t, v1alpha1.AgentRunSpec{
+		AgentRef:   v1alpha1.AgentRef{Name: "reviewer", UID: agent.UID, Generation: 1},
+		Parameters: map[string]string{"change": "PR 17", "concern": "correctness"},
+		Goal:       "Review PR 17 for correctness.",
+		Delivery:   &v1alpha1.DeliverySpec{Port: 4100},
+		Runtime: &v1alpha1.AgentRuntime{Command: []string{"goose", "acp"}, Permissions: v1alpha1.Permissions{Policy: v1alpha1.PermissionDeny},
+			Delivery: &v1alpha1.DeliveryRuntime{Port: 4100, Concurrency: 1, Queue: ptr.To[int32](1)}},
+		ActiveDeadlineSeconds: ptr.To[int64](1800), StartingDeadlineSeconds: ptr.To[int64](3600), BackoffLimit: ptr.To[int32](0),
+	}, stored.Spec)
+	assert.Empty(t, stored.OwnerReferences, "a delivered run outlives its Agent")
+	assert.Empty(t, stored.Finalizers, "no delete ever hangs")
+	assert.Empty(t, agent.Finalizers)
+
+	var found v1alpha1.AgentRunList
+	require.NoError(t, w.user.List(ctx, &found, client.InNamespace(w.namespace), client.MatchingFields{"spec.agentRef.name": "reviewer"}))
+	assert.Len(t, found.Items, 1, "runs can be selected by their Agent")
+	require.NoError(t, w.user.List(ctx, &found, client.InNamespace(w.namespace), client.MatchingFields{"spec.agentRef.name": "other"}))
+	assert.Empty(t, found.Items)
+}
+
+// R21: the codes, through the real API server. WrongMode cannot be stored with this version's modes: see the pure tests.
+func TestRefusalsReachTheUserWithTheirCodes(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	require.NoError(t, w.user.Create(ctx, w.agent("reviewer")))
+	silent := w.agent("silent")
+	silent.Spec.Runtime.Delivery, silent.Spec.GoalTemplate = nil, ""
+	require.NoError(t, w.user.Create(ctx, silent))
+	// An Agent that was stored before the webhooks were installed, as it looks to them.
+	broken := w.agent("broken")
+	broken.Spec.GoalTemplate = "${"
+	require.NoError(t, w.controller.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "reviewer"}, &v1alpha1.Agent{}))
+	require.NoError(t, server.ClientAsGroup(t, apiserver.GarbageCollector, "system:masters").Create(ctx, broken))
+
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.AgentRun)
+		code   v1alpha1.RefusalCode
+		field  string
+	}{
+		"missing Agent":     {func(r *v1alpha1.AgentRun) { r.Spec.AgentRef.Name = "nobody" }, v1alpha1.RefusalMissingAgent, "spec.agentRef.name"},
+		"no Agent":          {func(r *v1alpha1.AgentRun) { r.Spec.AgentRef.Name = "" }, v1alpha1.RefusalMissingAgent, "spec.agentRef.name"},
+		"preset goal":       {func(r *v1alpha1.AgentRun) { r.Spec.Goal = "mine" }, v1alpha1.RefusalConflictingFields, "spec.goal"},
+		"delivery disabled": {func(r *v1alpha1.AgentRun) { r.Spec.AgentRef.Name = "silent" }, v1alpha1.RefusalDeliveryDisabled, "spec.agentRef.name"},
+		"reserved name":     {func(r *v1alpha1.AgentRun) { r.Name = "reviewer-12" }, v1alpha1.RefusalReservedName, "metadata.name"},
+		"another's name":    {func(r *v1alpha1.AgentRun) { r.Name = "silent-0001" }, v1alpha1.RefusalReservedName, "metadata.name"},
+		"broken template":   {func(r *v1alpha1.AgentRun) { r.Spec.AgentRef.Name = "broken" }, v1alpha1.RefusalInvalidTemplate, "spec.agentRef.name"},
+		"missing":           {func(r *v1alpha1.AgentRun) { r.Spec.Parameters = nil }, v1alpha1.RefusalMissingParameters, "spec.parameters"},
+		"unused":            {func(r *v1alpha1.AgentRun) { r.Spec.Parameters["chnage"] = "x" }, v1alpha1.RefusalUnusedParameters, "spec.parameters"},
+		"300 KiB":           {func(r *v1alpha1.AgentRun) { r.Spec.Parameters["change"] = strings.Repeat("x", 300<<10) }, v1alpha1.RefusalInvalidDelivery, "spec.parameters.change"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := w.run("work", "reviewer")
+			c.change(run)
+			refused(t, w.user.Create(t.Context(), run), string(c.code), c.field)
+		})
+	}
+	for _, free := range []string{"reviewer-12345", "review-1", "reviewer-x", "work"} {
+		assert.NoError(t, w.user.Create(ctx, w.run(free, "reviewer")), "%s is nobody's", free)
+	}
+}
+
+// R31 at creation: what only the controller may write.
+func TestAnOrdinaryUserCannotForgeARun(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	agent := w.agent("reviewer")
+	require.NoError(t, w.user.Create(ctx, agent))
+	real := w.run("real", "reviewer")
+	require.NoError(t, w.user.Create(ctx, real))
+
+	delivered := w.run("copy", "reviewer")
+	delivered.Spec = *real.Spec.DeepCopy()
+	refused(t, w.user.Create(ctx, delivered), "ConflictingFields", "spec.goal")
+
+	standing := w.standing(agent, "standing")
+	refused(t, w.user.Create(ctx, standing), "ConflictingFields", "spec.template")
+
+	labelled := w.run("labelled", "reviewer")
+	labelled.Labels = map[string]string{"hearth.dev/agent": "reviewer"}
+	refused(t, w.user.Create(ctx, labelled), "Forbidden", "metadata.labels")
+
+	annotated := w.run("annotated", "reviewer")
+	annotated.Annotations = map[string]string{v1alpha1.AnnotationGeneration: "7"}
+	refused(t, w.user.Create(ctx, annotated), "Forbidden", "metadata.annotations")
+
+	owned := w.run("owned", "reviewer")
+	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "hearth.dev/v1alpha1", Kind: "Agent", Name: "reviewer", UID: agent.UID}}
+	refused(t, w.user.Create(ctx, owned), "Forbidden", "metadata.ownerReferences")
+
+	workflow := w.run("workflow-step", "reviewer")
+	workflow.Labels = map[string]string{"team": "payments"}
+	workflow.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "flow", UID: "1"}}
+	require.NoError(t, w.user.Create(ctx, workflow), "an owner of another kind is nobody's business (R44)")
+
+	require.NoError(t, w.controller.Create(ctx, w.standing(agent, "reviewer-1")), "the controller writes what it likes")
+}
+
+func (w *world) standing(agent *v1alpha1.Agent, name string) *v1alpha1.AgentRun {
+	return &v1alpha1.AgentRun{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: w.namespace, Name: name, Labels: map[string]string{v1alpha1.LabelAgent: agent.Name},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "hearth.dev/v1alpha1", Kind: "Agent", Name: agent.Name, UID: agent.UID, Controller: ptr.To(true)}},
+		},
+		Spec: v1alpha1.AgentRunSpec{
+			AgentRef: v1alpha1.AgentRef{Name: agent.Name, UID: agent.UID, Generation: agent.Generation},
+			Runtime:  agent.Spec.Runtime.DeepCopy(), Template: agent.Spec.Template.DeepCopy(),
+		},
+	}
+}
+
+// R31 at update, and the immutable snapshot.
+func TestAStoredRunOnlyLearnsToCancel(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	agent := w.agent("reviewer")
+	require.NoError(t, w.user.Create(ctx, agent))
+	run := w.run("real", "reviewer")
+	require.NoError(t, w.user.Create(ctx, run))
+	standing := w.standing(agent, "reviewer-1")
+	require.NoError(t, w.controller.Create(ctx, standing))
+
+	for name, c := range map[string]struct {
+		of     *v1alpha1.AgentRun
+		change func(*v1alpha1.AgentRun)
+		field  string
+	}{
+		"goal":                    {run, func(r *v1alpha1.AgentRun) { r.Spec.Goal = "another" }, "spec.goal"},
+		"parameters":              {run, func(r *v1alpha1.AgentRun) { r.Spec.Parameters["concern"] = "style" }, "spec.parameters"},
+		"agent":                   {run, func(r *v1alpha1.AgentRun) { r.Spec.AgentRef.Generation = 9 }, "spec.agentRef"},
+		"delivery":                {run, func(r *v1alpha1.AgentRun) { r.Spec.Delivery = nil }, "spec.delivery"},
+		"runtime":                 {run, func(r *v1alpha1.AgentRun) { r.Spec.Runtime.Permissions.Policy = v1alpha1.PermissionAllow }, "spec.runtime"},
+		"template":                {run, func(r *v1alpha1.AgentRun) { r.Spec.Template = agent.Spec.Template.DeepCopy() }, "spec.template"},
+		"active deadline":         {run, func(r *v1alpha1.AgentRun) { r.Spec.ActiveDeadlineSeconds = ptr.To[int64](1) }, "spec.activeDeadlineSeconds"},
+		"starting deadline":       {run, func(r *v1alpha1.AgentRun) { r.Spec.StartingDeadlineSeconds = nil }, "spec.startingDeadlineSeconds"},
+		"backoff limit":           {run, func(r *v1alpha1.AgentRun) { r.Spec.BackoffLimit = ptr.To[int32](9) }, "spec.backoffLimit"},
+		"our label":               {run, func(r *v1alpha1.AgentRun) { r.Labels = map[string]string{"hearth.dev/agent": "reviewer"} }, "metadata.labels"},
+		"our owner":               {run, func(r *v1alpha1.AgentRun) { r.OwnerReferences = standing.OwnerReferences }, "metadata.ownerReferences"},
+		"standing: label removed": {standing, func(r *v1alpha1.AgentRun) { r.Labels = nil }, "metadata.labels"},
+		"standing: label changed": {standing, func(r *v1alpha1.AgentRun) { r.Labels[v1alpha1.LabelAgent] = "other" }, "metadata.labels"},
+		"standing: owner removed": {standing, func(r *v1alpha1.AgentRun) { r.OwnerReferences = nil }, "metadata.ownerReferences"},
+		"standing: template":      {standing, func(r *v1alpha1.AgentRun) { r.Spec.Template.Spec.Containers[0].Image = "evil" }, "spec.template"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := c.of.DeepCopy()
+			c.change(changed)
+			refused(t, w.user.Patch(t.Context(), changed, client.MergeFrom(c.of)), "Forbidden", c.field)
+		})
+	}
+
+	cancelled := run.DeepCopy()
+	cancelled.Spec.Cancel = true
+	cancelled.Labels = map[string]string{"team": "payments"}
+	require.NoError(t, w.user.Patch(ctx, cancelled, client.MergeFrom(run)))
+	again := cancelled.DeepCopy()
+	again.Spec.Cancel = false
+	refused(t, w.user.Patch(ctx, again, client.MergeFrom(cancelled)), "Forbidden", "spec.cancel")
+
+	collector := server.ClientAsGroup(t, apiserver.GarbageCollector, "system:masters")
+	orphaned := standing.DeepCopy()
+	orphaned.OwnerReferences = nil
+	require.NoError(t, collector.Patch(ctx, orphaned, client.MergeFrom(standing)), "kubectl delete --cascade=orphan works")
+}

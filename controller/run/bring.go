@@ -1,0 +1,99 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/challenge"
+	"github.com/hearthdev/hearth/controller/pod"
+)
+
+// errStale: the cache showed a run that has changed since.
+var errStale = errors.New("the run changed since it was read")
+
+// bring makes the Secret and then the Pod of a run that never had one. The cache may be behind, so the run is read live first:
+// one run never has two Pods. What stands in the way is not an error but a reason on the run.
+func (r *Reconciler) bring(ctx context.Context, o Observed) (Observed, error) {
+	var now v1alpha1.AgentRun
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.Run), &now); err != nil {
+		return o, fmt.Errorf("read run live: %w", err)
+	}
+	if now.UID != o.Run.UID || decide(Observed{Run: &now, Now: o.Now}) != actionMake {
+		return o, errStale
+	}
+	blocked, err := r.makeSecret(ctx, o.Run)
+	if err == nil && blocked == "" {
+		o.Pod, blocked, err = r.makePod(ctx, o.Run)
+	}
+	o.Blocked = blocked
+	return o, err
+}
+
+func (r *Reconciler) makeSecret(ctx context.Context, run *v1alpha1.AgentRun) (blocked string, err error) {
+	token, err := challenge.NewRoot(r.Random)
+	if err != nil {
+		return "", fmt.Errorf("make the root secret: %w", err)
+	}
+	err = r.Client.Create(ctx, BuildSecret(run, token))
+	if apierrors.IsAlreadyExists(err) {
+		return r.credential(ctx, run)
+	}
+	return refusedBy("Secret", err)
+}
+
+// credential says what is wrong with the run's Secret, "" if nothing is. One that exists is the run's only if the run's UID owns it.
+func (r *Reconciler) credential(ctx context.Context, run *v1alpha1.AgentRun) (problem string, err error) {
+	name := pod.SecretName(run.Name, run.UID)
+	var secret corev1.Secret
+	err = r.Live.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: name}, &secret)
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Sprintf("Secret %s does not exist", name), nil
+	case err != nil:
+		return "", fmt.Errorf("read Secret: %w", err)
+	case !slices.ContainsFunc(secret.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == run.UID }):
+		return fmt.Sprintf("Secret %s exists and is not this run's: delete it", name), nil
+	default:
+		return "", nil
+	}
+}
+
+func (r *Reconciler) makePod(ctx context.Context, run *v1alpha1.AgentRun) (made *corev1.Pod, blocked string, err error) {
+	made = BuildPod(run)
+	err = r.Client.Create(ctx, made)
+	if err == nil {
+		return made, "", nil
+	}
+	if !apierrors.IsAlreadyExists(err) {
+		blocked, err = refusedBy("Pod", err)
+		return nil, blocked, err
+	}
+	var there corev1.Pod
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(run), &there); err != nil {
+		return nil, "", fmt.Errorf("read Pod live: %w", err)
+	}
+	if !pod.OwnedBy(&there, run.UID) {
+		return nil, fmt.Sprintf("Pod %s exists and is not this run's", there.Name), nil
+	}
+	return &there, "", nil
+}
+
+// refusedBy tells a refusal, which a person must look at (Pod security, quota, an invalid template), from a failure.
+func refusedBy(kind string, err error) (string, error) {
+	switch {
+	case err == nil:
+		return "", nil
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return fmt.Sprintf("the API server refused the %s: %v", kind, err), nil
+	default:
+		return "", fmt.Errorf("create %s: %w", kind, err)
+	}
+}

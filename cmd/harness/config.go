@@ -52,7 +52,9 @@ func parse(args, environ []string) (config, error) {
 	fs.DurationVar(&c.silence, "silence", turn.DefaultSilence, "how long an agent may be silent within a goal")
 	fs.DurationVar(&c.startTimeout, "start-timeout", standing.DefaultStartTimeout, "how long an agent may take to answer after its start")
 	fs.StringVar(&permissions, "permissions", string(turn.Deny), "answer to permission questions: Deny or Allow")
-	fs.Usage = func() { _, _ = fmt.Fprint(os.Stderr, usage, "\nEach flag is also a variable: --data-dir is HEARTH_DATA_DIR.\n\n", fs.FlagUsages()) }
+	fs.Usage = func() {
+		_, _ = fmt.Fprint(os.Stderr, usage, "\nEach flag is also a variable: --data-dir is HEARTH_DATA_DIR.\n\n", fs.FlagUsages())
+	}
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return c, err

@@ -24,6 +24,9 @@ const inherited = "HEARTH_SLOT"
 // serviceLink is what Kubernetes adds for a Service whose name begins with hearth.
 var serviceLink = regexp.MustCompile(`^HEARTH_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
+// kinds are the words for what flags hold.
+var kinds = map[string]string{"int": "whole number", "duration": "duration such as 90s", "string": "text"}
+
 // variable is the environment's name of a flag.
 func variable(flag string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
@@ -47,7 +50,7 @@ func fromEnvironment(fs *pflag.FlagSet, environ []string) error {
 		switch {
 		case f != nil && !f.Changed:
 			if err := fs.Set(f.Name, value); err != nil {
-				return fmt.Errorf("%s: expected a %s, got %.64q", name, f.Value.Type(), value)
+				return fmt.Errorf("%s: expected a %s, got %.64q", name, kinds[f.Value.Type()], value)
 			}
 		case f == nil && !slices.Contains(known, name) && !serviceLink.MatchString(name):
 			return fmt.Errorf("%.64s: no such variable; the nearest is %s", name, nearest(name, known))

@@ -36,6 +36,13 @@ type harness struct {
 	served  chan error
 }
 
+func newHarness(cfg config, log *slog.Logger) *harness {
+	return &harness{
+		cfg: cfg, log: log, agents: &agents{standing: cfg.goal}, fatal: make(chan error, 1),
+		door: &door{endpoint: endpoint.New(endpoint.Config{Addr: cfg.acpListen, Log: log})},
+	}
+}
+
 // serve boots in the order of SPEC.md, Harness, and blocks until the harness ended.
 func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 	// Before anything is read: a process of the same user must not find the secrets in /proc.
@@ -58,8 +65,7 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 	if os.Geteuid() == 0 {
 		log.Warn("running as root: an agent of the same user can read this process's memory, secrets included")
 	}
-	h := &harness{cfg: cfg, log: log, agents: &agents{standing: cfg.goal}, fatal: make(chan error, 1)}
-	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: cfg.acpListen, Log: log})}
+	h := newHarness(cfg, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	h.agents.pool, err = standing.New(standing.Config{

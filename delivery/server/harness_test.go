@@ -116,7 +116,7 @@ func build(t *testing.T, edit ...func(*Config)) *house {
 	if _, err := os.Stat(parent); err != nil {
 		parent = ""
 	}
-	dir, err := os.MkdirTemp(parent, "hearth-server-")
+	dir, err := os.MkdirTemp(parent, "hearth-server-") //nolint:usetesting // t.TempDir is on a disk
 	require.NoError(t, err)
 	keys, err := challenge.Derive([]byte(strings.Repeat("k", challenge.Length)), testIdentity.PodUID)
 	require.NoError(t, err)

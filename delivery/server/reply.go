@@ -61,7 +61,7 @@ func write(w http.ResponseWriter, status int, mediaType string, v any) {
 	}
 	w.Header().Set("Content-Type", mediaType)
 	w.WriteHeader(status)
-	_, _ = w.Write(b) // into memory
+	_, _ = w.Write(b) //nolint:gosec // into memory, and it is JSON
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) { write(w, status, jsonMediaType, v) }

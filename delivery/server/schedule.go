@@ -107,7 +107,7 @@ func (s *Server) dispatch() {
 		j := s.queue[0]
 		s.queue = s.queue[1:]
 		s.active[j.key] = j
-		ctx, cancel := context.WithCancelCause(s.life)
+		ctx, cancel := s.jobContext()
 		j.cancel = cancel
 		s.jobs.Go(func() {
 			defer cancel(nil)

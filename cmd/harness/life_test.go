@@ -1,0 +1,302 @@
+package main
+
+import (
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/hearthdev/hearth/challenge"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/runtime/standing"
+	"github.com/hearthdev/hearth/test/agent/agenttest"
+)
+
+// effects counts how often the agent was given each goal.
+func (p *place) effectsOf(goal string) int {
+	p.t.Helper()
+	n := 0
+	for _, e := range agenttest.Effects(p.t, p.effects) {
+		if e.Goal == goal {
+			n++
+		}
+	}
+	return n
+}
+
+// SPEC.md, Harness: delivery first, port 4000 last; both do their work.
+func TestAHarnessBootsInOrderAndCarriesOutAGoal(t *testing.T) {
+	p := newPlace(t)
+	goalFile := filepath.Join(t.TempDir(), "goal")
+	require.NoError(t, os.WriteFile(goalFile, []byte("You are thorough.\n"), 0o600))
+	p.env = []string{"HEARTH_GOAL_FILE=" + goalFile}
+	b := p.ready()
+	text := b.log.String()
+	assert.Less(t, strings.Index(text, "delivery: listening"), strings.Index(text, "agent: ready"))
+	assert.Less(t, strings.Index(text, "agent: ready"), strings.Index(text, "acp: listening"))
+	assert.Equal(t, wire.AgentReady, b.boot.Agent.State)
+	assert.Equal(t, p.pod, b.boot.Identity)
+
+	response, err := http.Get("http://" + b.acp() + "/healthz") //nolint:noctx,gosec // loopback
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	assert.Equal(t, http.StatusOK, response.StatusCode)
+
+	goal := "blocks: ;; say: looks good ;; usage: 3 4"
+	b.accepted("run", goal, wire.StateFinished)
+	e := b.attempt("run").Envelope
+	require.NotNil(t, e)
+	assert.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
+	assert.Contains(t, e.Output.Value, "looks good")
+	assert.Contains(t, e.Output.Value, "You are thorough.", "the standing goal goes before every goal")
+	assert.Equal(t, 1, p.effectsOf(goal))
+}
+
+// SPEC.md, Harness: while no agent answers, 4000 is closed, and 4100 says why nothing is taken.
+func TestAnAgentThatDoesNotSpeakLeaves4000ClosedAnd4100Open(t *testing.T) {
+	for name, agent := range map[string]struct {
+		env     string
+		command []string
+		says    string
+	}{
+		"mute":           {env: "AGENT_START=mute", says: "no answer within 500ms"},
+		"another tongue": {command: []string{"/bin/sh", "-c", "echo hello; exec cat"}, says: "were no messages of the Agent Client Protocol"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.env = []string{agent.env}
+			if agent.command != nil {
+				p.command = agent.command
+			}
+			b := p.start("--start-timeout=500ms")
+			b.log.await(t, agent.says)
+			assert.NotContains(t, b.log.String(), "acp: listening")
+			b.challenge()
+			var problem wire.Problem
+			assert.Equal(t, http.StatusServiceUnavailable, b.deliver("run", "Review this.", &problem))
+			assert.Equal(t, wire.CodeAgentUnavailable, problem.Code)
+		})
+	}
+}
+
+func TestWithoutARootSecretTheHarnessServesWithoutDelivery(t *testing.T) {
+	p := newPlace(t)
+	b := &booted{place: p}
+	cmd := exec.CommandContext(t.Context(), binary, append([]string{"serve", "--acp-listen=127.0.0.1:0", "--data-dir=" + p.dir, "--"}, p.command...)...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	b.log = newLines()
+	cmd.Stderr = b.log
+	require.NoError(t, cmd.Start())
+	assert.False(t, refuses(t, b.acp()))
+	assert.NotContains(t, b.log.String(), "delivery: listening")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, cmd.Wait(), b.log.String())
+	assert.NoFileExists(t, filepath.Join(p.dir, "journal.db"))
+}
+
+// Rows 15, 16, 17: SIGKILL with one attempt finished, one running and one only accepted.
+func TestAKilledHarnessKeepsWhatItPromised(t *testing.T) {
+	p := newPlace(t)
+	b := p.ready()
+	b.accepted("finished", "say: kept", wire.StateFinished)
+	b.accepted("running", "mute:", wire.StateRunning)
+	b.accepted("waiting", "say: after all", wire.StateAccepted)
+	journal := b.boot.Journal
+	b.kill()
+
+	b = p.ready()
+	assert.Equal(t, journal, b.boot.Journal)
+	assert.Equal(t, "kept", b.attempt("finished").Envelope.Output.Value, "row 17")
+	interrupted := b.attempt("running")
+	assert.Equal(t, wire.StateFinished, interrupted.State, "row 16")
+	assert.Equal(t, wire.OutcomeInterrupted, interrupted.Envelope.Outcome)
+	assert.Equal(t, "after all", b.until("waiting", wire.StateFinished).Envelope.Output.Value, "row 15")
+	for _, goal := range []string{"say: kept", "mute:", "say: after all"} {
+		assert.Equal(t, 1, p.effectsOf(goal), goal)
+	}
+	assert.Equal(t, http.StatusOK, b.deliver("running", "mute:", nil), "known, and never run again")
+
+	// Row 54: recorded and tombstoned, across another kill.
+	require.Equal(t, http.StatusNoContent, b.call(http.MethodPost, wire.RunsPath+"/finished/recorded?attempt=1", nil, nil))
+	b.kill()
+	b = p.ready()
+	assert.Equal(t, http.StatusOK, b.deliver("finished", "say: kept", nil))
+	assert.Equal(t, 1, p.effectsOf("say: kept"))
+}
+
+// Row 18: a torn journal is another journal, said loudly.
+func TestATornJournalIsAnotherJournal(t *testing.T) {
+	p := newPlace(t)
+	b := p.ready()
+	b.accepted("run", "say: lost", wire.StateFinished)
+	journal := b.boot.Journal
+	b.kill()
+	file := filepath.Join(p.dir, "journal.db")
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(file, info.Size()/2))
+	b = p.ready()
+	assert.NotEqual(t, journal, b.boot.Journal)
+	b.log.await(t, `level=ERROR msg="the journal file was damaged`)
+	var problem wire.Problem
+	assert.Equal(t, http.StatusNotFound, b.call(http.MethodGet, wire.RunsPath+"/run?attempt=1", nil, &problem))
+	assert.Equal(t, b.boot.Journal, problem.Journal)
+}
+
+// Row 20: an agent that dies in a turn ends it, 4000 closes until another answers, 4100 stays.
+func TestAnAgentThatDiesIsReplacedAndDeliveryStays(t *testing.T) {
+	p := newPlace(t)
+	b := p.ready()
+	former := b.acp()
+	boot := b.boot.Boot
+	b.accepted("run", "die:", wire.StateFinished)
+	e := b.attempt("run").Envelope
+	assert.Equal(t, wire.ReasonAgentCrashed, e.Reason, e.Message)
+	b.log.await(t, `acp: closed`)
+	assert.True(t, refuses(t, former))
+	b.log.awaitNth(t, `acp: listening`, 2)
+	b.challenge()
+	assert.Equal(t, boot, b.boot.Boot, "the same boot")
+	b.accepted("next", "say: back", wire.StateFinished)
+	assert.Equal(t, "back", b.attempt("next").Envelope.Output.Value)
+}
+
+// Row 33: a cancel reaches the agent's turn and only that.
+func TestACancelEndsTheTurn(t *testing.T) {
+	b := newPlace(t).ready()
+	b.accepted("run", "mute:", wire.StateRunning)
+	assert.Equal(t, http.StatusAccepted, b.call(http.MethodDelete, wire.RunsPath+"/run?attempt=1", nil, nil))
+	a := b.until("run", wire.StateFinished)
+	assert.Equal(t, wire.OutcomeCancelled, a.Envelope.Outcome)
+	assert.True(t, a.CancelRequested)
+}
+
+// Row 38: SIGTERM closes 4000, voids what waits, lets what runs end, hands over, exits 0.
+func TestSIGTERMDrains(t *testing.T) {
+	p := newPlace(t)
+	b := p.ready()
+	former := b.acp()
+	gate := filepath.Join(t.TempDir(), "gate")
+	b.accepted("run", "wait: "+gate+" ;; say: finished in time", wire.StateRunning)
+	b.accepted("waiting", "say: never", wire.StateAccepted)
+	b.signal(syscall.SIGTERM)
+	b.until("waiting", wire.StateVoided)
+	assert.True(t, refuses(t, former))
+	var problem wire.Problem
+	assert.Equal(t, http.StatusServiceUnavailable, b.deliver("more", "say: more", &problem))
+	assert.Equal(t, wire.CodeDraining, problem.Code)
+	require.NoError(t, os.WriteFile(gate, nil, 0o600))
+	assert.Equal(t, "finished in time", b.until("run", wire.StateFinished).Envelope.Output.Value)
+	for _, run := range []string{"run", "waiting"} {
+		assert.Equal(t, http.StatusNoContent, b.call(http.MethodPost, wire.RunsPath+"/"+run+"/recorded?attempt=1", nil, nil))
+	}
+	assert.Equal(t, 0, b.code(), b.log.String())
+	assert.Zero(t, p.effectsOf("say: never"))
+}
+
+// Row 38: a second SIGTERM cancels at once, and so does the end of the drain's time.
+func TestWhatDoesNotEndIsCancelledByASecondSIGTERMOrTheLimit(t *testing.T) {
+	for name, drain := range map[string]string{"second signal": "1h", "limit": "100ms"} {
+		t.Run(name, func(t *testing.T) {
+			b := newPlace(t).ready("--drain=" + drain)
+			b.accepted("run", "mute:", wire.StateRunning)
+			b.signal(syscall.SIGTERM)
+			b.log.await(t, "draining")
+			if name == "second signal" {
+				b.signal(syscall.SIGTERM)
+			}
+			a := b.until("run", wire.StateFinished)
+			assert.Equal(t, wire.OutcomeCancelled, a.Envelope.Outcome)
+			assert.Contains(t, a.Envelope.Message, "drained")
+			b.call(http.MethodPost, wire.RunsPath+"/run/recorded?attempt=1", nil, nil)
+			assert.Equal(t, 0, b.code(), b.log.String())
+		})
+	}
+}
+
+// I8; SPEC.md, What is protected: neither the agent's environment nor /proc gives the root secret to the agent's user.
+func TestTheRootSecretIsOutOfTheAgentsReach(t *testing.T) {
+	p := newPlace(t)
+	const nobody = 65534
+	if os.Geteuid() == 0 { // a harness and its agent of a user that is not root, as in a Pod
+		p.credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+		root, err := os.MkdirTemp("", "hearth-pod-") //nolint:usetesting // t.TempDir is not open to another user
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, os.RemoveAll(root)) })
+		require.NoError(t, os.Chown(root, nobody, nobody))
+		p.dir, p.effects = filepath.Join(root, "data"), filepath.Join(root, "effects")
+		for _, dir := range []string{filepath.Dir(binary), filepath.Dir(p.command[0])} {
+			require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // nobody starts what is in it
+		}
+	}
+	p.env = []string{"KONVEYOR_ACP_SECRET_KEY=another-secret"}
+	b := p.ready()
+	b.accepted("run", "env: HEARTH_DELIVERY_TOKEN ;; env: KONVEYOR_ACP_SECRET_KEY ;; env: HEARTH_QUEUE ;; env: POD_NAME", wire.StateFinished)
+	e := b.attempt("run").Envelope
+	require.NotNil(t, e.Output, e.Message)
+	assert.NotContains(t, e.Output.Value, "secret")
+	assert.Contains(t, e.Output.Value, p.pod.PodName)
+
+	pid := b.log.await(t, `agent: ready.* pid=(\d+)`)
+	environ, err := os.ReadFile("/proc/" + pid + "/environ")
+	require.NoError(t, err)
+	assert.NotContains(t, string(environ), token)
+	assert.NotContains(t, string(environ), "another-secret")
+
+	ours := "/proc/" + strconv.Itoa(b.cmd.Process.Pid) + "/"
+	for _, file := range []string{"environ", "mem", "maps"} {
+		cat := exec.CommandContext(t.Context(), "head", "-c", "1", ours+file)
+		if p.credential == nil {
+			continue
+		}
+		cat.SysProcAttr = &syscall.SysProcAttr{Credential: p.credential}
+		out, err := cat.CombinedOutput()
+		assert.Error(t, err, file)
+		assert.Contains(t, string(out), "Permission denied", file)
+	}
+	if os.Geteuid() == 0 {
+		assert.NotContains(t, b.log.String(), "running as root")
+		asRoot := newPlace(t).ready()
+		assert.Contains(t, asRoot.log.String(), "running as root")
+	}
+	files, err := filepath.Glob(filepath.Join(p.dir, "*"))
+	require.NoError(t, err)
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil && info.Mode().IsRegular() {
+			content, err := os.ReadFile(f) //nolint:gosec // a test's own file
+			require.NoError(t, err)
+			assert.NotContains(t, string(content), token, f)
+		}
+	}
+}
+
+// SPEC.md, Harness: ten failed starts in a row end the harness with a message, and the delivery listener with it.
+func TestAnAgentThatNeverStartsEndsTheHarness(t *testing.T) {
+	p := newPlace(t)
+	log := newLines()
+	keys, err := challenge.Derive([]byte(token), podUID)
+	require.NoError(t, err)
+	cfg, err := parse([]string{"--acp-listen=127.0.0.1:0", "--delivery-listen=127.0.0.1:0", "--data-dir=" + p.dir, "--", "/bin/false"}, nil)
+	require.NoError(t, err)
+	h := newHarness(cfg, slog.New(slog.NewTextHandler(log, nil)))
+	h.agents.pool, err = standing.New(standing.Config{
+		Command: cfg.command, DataDir: cfg.dataDir, Concurrency: 1, Permissions: cfg.permissions, Log: h.log, Now: time.Now,
+		FirstBackoff: time.Millisecond, MaxBackoff: time.Millisecond,
+	})
+	require.NoError(t, err)
+	require.NoError(t, h.openDelivery(t.Context(), credentials{identity: p.pod, keys: keys}))
+	address := log.await(t, `delivery: listening"? addr=(\S+)`)
+	err = h.stand(t.Context(), make(chan os.Signal))
+	require.ErrorContains(t, err, "10 times in a row")
+	assert.True(t, refuses(t, address))
+	assert.Contains(t, log.String(), "agent: start failed")
+}

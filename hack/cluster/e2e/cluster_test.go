@@ -52,9 +52,18 @@ func eventually(t *testing.T, c tool, want string, args ...string) {
 
 func TestAClusterServesPodsAndLeavesNothing(t *testing.T) {
 	c := newTool(t)
-	before := snapshot(t)
+	before := snapshot(t, c.dir)
 	c.must(t, "up")
 	startPods(t, c)
+	during := snapshot(t, c.dir)
+	const components, containers = 8, 2 * 3 // each Pod: a shim, its pause, its program
+	assert.Len(t, during.processes, components+containers, "the snapshot sees what there is")
+	assert.Contains(t, during.links, node.Bridge)
+	assert.NotEqual(t, before.mounts, during.mounts)
+	assert.NotEqual(t, before.tables, during.tables)
+	assert.NotEqual(t, before.cgroups, during.cgroups)
+	assert.NotEqual(t, before.files, during.files)
+	assert.NotEqual(t, before.sysctls, during.sysctls)
 
 	eventually(t, c, "server", "dial", "server.proof.svc.cluster.local:80")
 	eventually(t, c, "server", "dial", "server.headless:8080")
@@ -71,7 +80,7 @@ func TestAClusterServesPodsAndLeavesNothing(t *testing.T) {
 	again := c.must(t, "up")
 	assert.NotContains(t, again, "starting", "up beside a running cluster does nothing")
 	c.must(t, "down")
-	assertSame(t, before, snapshot(t))
+	assertSame(t, before, snapshot(t, c.dir))
 	assert.NoDirExists(t, c.dir)
 	c.must(t, "down") // nothing to do is not an error
 }
@@ -105,20 +114,20 @@ func TestUpAfterASIGKILLInTheMiddle(t *testing.T) {
 	for _, moment := range []string{"starting etcd", "starting kube-apiserver", "starting kubelet", "waiting for node"} {
 		t.Run(moment, func(t *testing.T) {
 			c := newTool(t)
-			before := snapshot(t)
+			before := snapshot(t, c.dir)
 			c.killWhen(t, moment)
 			c.must(t, "up")
 			startPods(t, c)
 			eventually(t, c, "server", "dial", "server:80")
 			c.must(t, "down")
-			assertSame(t, before, snapshot(t))
+			assertSame(t, before, snapshot(t, c.dir))
 		})
 		t.Run(moment+", then down", func(t *testing.T) {
 			c := newTool(t)
-			before := snapshot(t)
+			before := snapshot(t, c.dir)
 			c.killWhen(t, moment)
 			c.must(t, "down")
-			assertSame(t, before, snapshot(t))
+			assertSame(t, before, snapshot(t, c.dir))
 		})
 	}
 }
@@ -131,24 +140,24 @@ func TestUpAfterEverythingWasKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newTool(t)
-			before := snapshot(t)
+			before := snapshot(t, c.dir)
 			c.must(t, "up")
 			startPods(t, c)
-			killPrograms(t, before, programs)
+			killPrograms(t, c.dir, programs)
 			said := c.must(t, "up")
 			assert.Contains(t, said, "removing what an earlier cluster left")
 			startPods(t, c)
 			eventually(t, c, "server", "dial", "server:80")
-			killPrograms(t, before, programs)
+			killPrograms(t, c.dir, programs)
 			c.must(t, "down")
-			assertSame(t, before, snapshot(t))
+			assertSame(t, before, snapshot(t, c.dir))
 		})
 	}
 }
 
 func TestAFailedStartNamesTheComponentAndShowsItsLog(t *testing.T) {
 	c := newTool(t)
-	before := snapshot(t)
+	before := snapshot(t, c.dir)
 	broken := t.TempDir()
 	script := "#!/bin/sh\nfor i in $(seq 30); do echo line $i; done\necho the end of it >&2\nexit 3\n"
 	require.NoError(t, os.WriteFile(filepath.Join(broken, "containerd"), []byte(script), 0o700)) // #nosec G306 -- a program
@@ -159,20 +168,20 @@ func TestAFailedStartNamesTheComponentAndShowsItsLog(t *testing.T) {
 	assert.Contains(t, said, "containerd died while the cluster was starting: exit status 3")
 	assert.Contains(t, said, "line 30\nthe end of it")
 	assert.NotContains(t, said, "line 11\n", "only the last 20 lines")
-	assertSame(t, before, snapshot(t))
+	assertSame(t, before, snapshot(t, c.dir))
 	assert.FileExists(t, filepath.Join(c.dir, "logs", "containerd.log"))
 }
 
 func TestAPortInUseIsNamed(t *testing.T) {
 	c := newTool(t)
-	before := snapshot(t)
+	before := snapshot(t, c.dir)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:10259")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	said, err := c.run(t, "up")
 	require.Error(t, err)
 	assert.Contains(t, said, "kube-scheduler needs 127.0.0.1:10259, but process ")
-	assertSame(t, before, snapshot(t))
+	assertSame(t, before, snapshot(t, c.dir))
 
 	require.NoError(t, listener.Close())
 	c.must(t, "up")
@@ -190,14 +199,13 @@ func TestASecondClusterIsRefused(t *testing.T) {
 	require.NoError(t, err, "the first one is untouched")
 }
 
-// killPrograms ends, with SIGKILL, the processes that came since before and run one of the programs.
-func killPrograms(t *testing.T, before machine, programs []string) {
+// killPrograms ends, with SIGKILL, the processes of the node in dir that run one of the programs.
+func killPrograms(t *testing.T, dir string, programs []string) {
 	t.Helper()
-	for _, line := range listProcesses(t) {
+	for _, line := range listProcesses(t, dir) {
 		pid, exe, _ := strings.Cut(line, " ")
-		if slices.Contains(before.processes, line) || !slices.Contains(programs, filepath.Base(exe)) {
-			continue
+		if slices.Contains(programs, filepath.Base(exe)) {
+			_ = exec.CommandContext(t.Context(), "kill", "-KILL", pid).Run() // it may have gone with its parent
 		}
-		_ = exec.CommandContext(t.Context(), "kill", "-KILL", pid).Run() // it may have gone with its parent
 	}
 }

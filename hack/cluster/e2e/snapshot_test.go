@@ -5,7 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,9 +15,6 @@ import (
 
 // machine is everything a node touches outside its directory. Each line is one thing.
 type machine struct{ processes, mounts, links, tables, cgroups, files, sysctls []string }
-
-// Other people's processes come and go while a test runs: only these kinds can be ours.
-var kinds = regexp.MustCompile(`/(kube|coredns|containerd|containerd-shim[^/]*|runc|pause|inpod)( \(deleted\))?$`)
 
 // watched are the folders that parts of a node write to unless they are told not to.
 var watched = []string{
@@ -31,11 +28,11 @@ var kernelSettings = []string{
 	"net/ipv4/conf/all/route_localnet", "net/netfilter/nf_conntrack_max", "net/ipv6/conf/all/forwarding",
 }
 
-func snapshot(t *testing.T) machine {
+func snapshot(t *testing.T, dir string) machine {
 	t.Helper()
 	return machine{
-		processes: listProcesses(t),
-		mounts:    listMounts(t),
+		processes: listProcesses(t, dir),
+		mounts:    listNodeMounts(t, dir),
 		links:     names(t, "/sys/class/net"),
 		tables:    output(t, "nft", "list", "ruleset"),
 		cgroups:   listCgroups(t),
@@ -44,12 +41,19 @@ func snapshot(t *testing.T) machine {
 	}
 }
 
-func listProcesses(t *testing.T) []string {
+// listProcesses finds those of the node in dir, by command line, and those in containers, by cgroup. Others come and
+// go while a test runs, other API servers included.
+func listProcesses(t *testing.T, dir string) []string {
 	t.Helper()
 	var found []string
 	for _, pid := range names(t, "/proc") {
 		exe, err := os.Readlink(filepath.Join("/proc", pid, "exe"))
-		if err == nil && kinds.MatchString(exe) {
+		if err != nil || filepath.Base(exe) == "cluster" {
+			continue
+		}
+		cmdline, _ := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
+		cgroup, _ := os.ReadFile(filepath.Join("/proc", pid, "cgroup"))
+		if strings.Contains(string(cmdline), dir) || strings.Contains(string(cgroup), ":/hearth") {
 			found = append(found, pid+" "+exe)
 		}
 	}
@@ -65,6 +69,14 @@ func listMounts(t *testing.T) []string {
 		points = append(points, strings.Fields(line)[4])
 	}
 	return points
+}
+
+// listNodeMounts leaves out what other people mount meanwhile, where a node has no business.
+func listNodeMounts(t *testing.T, dir string) []string {
+	t.Helper()
+	return slices.DeleteFunc(listMounts(t), func(point string) bool {
+		return !slices.ContainsFunc([]string{dir, "/run/", "/var/", "/sys/", "/dev/"}, func(root string) bool { return strings.HasPrefix(point, root) })
+	})
 }
 
 // listCgroups is the top level of every hierarchy, where a node makes its own.

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -112,13 +111,15 @@ func hostName(host string) string {
 // readBody reads at most the limit, whether or not a length was declared.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *wire.Problem) {
 	tooLarge := wire.NewProblem(wire.CodeTooLarge, fmt.Sprintf("body: expected at most %d bytes", wire.MaxBodyBytes))
-	if r.ContentLength > wire.MaxBodyBytes {
-		return nil, tooLarge
+	var body []byte
+	var err error
+	if r.ContentLength <= wire.MaxBodyBytes {
+		body, err = io.ReadAll(io.LimitReader(r.Body, wire.MaxBodyBytes+1))
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, wire.MaxBodyBytes))
-	var over *http.MaxBytesError
 	switch {
-	case errors.As(err, &over):
+	case r.ContentLength > wire.MaxBodyBytes || len(body) > wire.MaxBodyBytes:
+		// A caller that is still writing would see a reset instead of this answer.
+		_, _ = io.CopyN(io.Discard, r.Body, 2*wire.MaxBodyBytes)
 		return nil, tooLarge
 	case err != nil: // what did not arrive cannot be authenticated; 401 is never terminal for the caller
 		return nil, wire.NewProblem(wire.CodeUnauthenticated, "body: expected all of it")

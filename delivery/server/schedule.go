@@ -98,7 +98,9 @@ func (s *Server) find(key journal.Key) *job {
 	return nil
 }
 
-// dispatch starts what may start, first in first out; s.mu is held.
+// dispatch starts what may start, first in first out; s.mu is held. An attempt outlives the request that delivered it.
+//
+//nolint:contextcheck // an attempt's context ends with Close
 func (s *Server) dispatch() {
 	for len(s.queue) > 0 && len(s.active) < s.cfg.Concurrency {
 		if s.pause.on || s.draining || s.life.Err() != nil || s.cfg.Runner.Agent().State != wire.AgentReady {
@@ -107,7 +109,7 @@ func (s *Server) dispatch() {
 		j := s.queue[0]
 		s.queue = s.queue[1:]
 		s.active[j.key] = j
-		ctx, cancel := s.jobContext()
+		ctx, cancel := context.WithCancelCause(s.life)
 		j.cancel = cancel
 		s.jobs.Go(func() {
 			defer cancel(nil)

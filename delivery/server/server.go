@@ -43,9 +43,7 @@ type Server struct {
 
 	life context.Context // ends with Close
 	end  context.CancelCauseFunc
-	// jobContext makes an attempt's context: it ends with Close, not with the request that delivered the attempt.
-	jobContext func() (context.Context, context.CancelCauseFunc)
-	jobs       sync.WaitGroup // goroutines that run an attempt
+	jobs sync.WaitGroup // goroutines that run an attempt
 
 	mu       sync.Mutex // the book: one decision and the write that follows it at a time
 	queue    []*job     // accepted, in the order they will start
@@ -79,7 +77,6 @@ func New(cfg Config) (*Server, error) {
 		left: make(chan struct{}, 1), waiting: make(chan struct{}, MaxHeld),
 	}
 	s.life, s.end = context.WithCancelCause(context.Background())
-	s.jobContext = func() (context.Context, context.CancelCauseFunc) { return context.WithCancelCause(s.life) }
 	s.handler = s.routes()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,7 +41,7 @@ func Kube() Artifact {
 
 // CoreDNS is the cluster's name server.
 func CoreDNS() Artifact {
-	return Artifact{Name: "coredns", Title: "CoreDNS " + CoreDNSVersion, Hint: "about 1 min on two cores the first time", Flags: "-s -w"}
+	return Artifact{Name: "coredns", Title: "CoreDNS " + CoreDNSVersion, Hint: "about 2 min on two cores the first time", Flags: "-s -w"}
 }
 
 // Pause is the binary of the image that holds a Pod's namespaces open.

@@ -35,7 +35,7 @@ func newTool(t *testing.T) tool {
 	require.ErrorIs(t, err, os.ErrNotExist, "a cluster exists on this machine: make cluster-down first")
 	path, err := filepath.Abs("../cluster")
 	require.NoError(t, err)
-	root, err := os.MkdirTemp("", "hearth-")
+	root, err := os.MkdirTemp("", "hearth-") //nolint:usetesting // paths of Unix sockets must stay short
 	require.NoError(t, err)
 	c := tool{path: path, dir: filepath.Join(root, "c")}
 	t.Cleanup(func() {
@@ -108,16 +108,10 @@ func (l *listener) Write(p []byte) (int, error) {
 // kubectl talks to the cluster under test.
 func (c tool) kubectl(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	assets := strings.TrimSpace(string(must(c.command(t.Context(), "assets").Output())))
-	cmd := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), args...)
+	assets, err := c.command(t.Context(), "assets").Output()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(strings.TrimSpace(string(assets)), "kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(c.dir, "kubeconfig"))
 	out, err := cmd.CombinedOutput()
 	return string(out), err
-}
-
-func must(out []byte, err error) []byte {
-	if err != nil {
-		panic(err)
-	}
-	return out
 }

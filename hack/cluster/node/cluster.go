@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"time"
 
 	"github.com/hearthdev/hearth/hack/cluster/build"
@@ -35,7 +36,7 @@ func (c Cluster) Up(ctx context.Context, binaries Binaries) error {
 	}
 	components := c.Place.components(binaries)
 	if c.healthy(ctx, components) {
-		return nil
+		return c.mentionOtherBuild(binaries)
 	}
 	if err := c.clear(ctx); err != nil {
 		return err
@@ -69,6 +70,7 @@ func (c Cluster) Down(ctx context.Context) error {
 		return err
 	}
 	if left {
+		c.say("removing the cluster in %s", c.Place.dir)
 		return c.Place.remove(ctx, false)
 	}
 	c.say("no cluster in %s", c.Place.dir)
@@ -152,6 +154,19 @@ func (c Cluster) healthy(ctx context.Context, components []component) bool {
 			return false
 		}
 	}
+}
+
+// mentionOtherBuild says so when the running node is not what the sources would make now. Replacing it would lose
+// what is in it, which is for the caller to decide.
+func (c Cluster) mentionOtherBuild(binaries Binaries) error {
+	running, err := c.Place.running()
+	for _, p := range running {
+		if filepath.Base(p.exe) == "kube" && filepath.Dir(p.exe) != binaries.Kube {
+			c.say("the running cluster is another build (%s): make cluster-down cluster-up to replace it", filepath.Dir(p.exe))
+			break
+		}
+	}
+	return err
 }
 
 func (c Cluster) ready(ctx context.Context, components []component) error {

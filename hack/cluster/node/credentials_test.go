@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -105,7 +106,7 @@ func TestImagesNameTheirParts(t *testing.T) {
 	found := map[string][]byte{}
 	for reader := tar.NewReader(bytes.NewReader(image)); ; {
 		header, err := reader.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		require.NoError(t, err)

@@ -10,7 +10,10 @@ import (
 	"syscall"
 )
 
-const mountTable = "/proc/self/mountinfo"
+const (
+	mountTable      = "/proc/self/mountinfo"
+	unmountNoFollow = 8 // UMOUNT_NOFOLLOW of umount(2), which package syscall lacks
+)
 
 // mount is one line of the mount table.
 type mount struct{ point, kind string }
@@ -67,17 +70,24 @@ func under(all []mount, dir string) []string {
 	return points
 }
 
-// unmountUnder takes away every mount in dir.
+// unmountUnder takes away every mount in dir, and fails if one is left: the caller is about to remove the directory,
+// and what is mounted there may be somebody's data.
 func unmountUnder(dir string) error {
 	all, err := mounts()
 	if err != nil {
 		return err
 	}
 	for _, point := range under(all, dir) {
-		err := syscall.Unmount(point, syscall.MNT_DETACH)
+		err := syscall.Unmount(point, syscall.MNT_DETACH|unmountNoFollow)
 		if err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOENT) {
 			return fmt.Errorf("unmount %s: %w", point, err)
 		}
+	}
+	if all, err = mounts(); err != nil {
+		return err
+	}
+	if left := under(all, dir); len(left) > 0 {
+		return fmt.Errorf("%s is still mounted: unmount it before its directory can be removed", left[0])
 	}
 	return nil
 }

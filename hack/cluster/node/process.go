@@ -2,20 +2,12 @@ package node
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-)
-
-const (
-	pollInterval = 50 * time.Millisecond
-	endTimeout   = 20 * time.Second
 )
 
 // process is what /proc says about one process.
@@ -134,55 +126,4 @@ func owned(all []process, dir string) []process {
 		}
 	}
 	return found
-}
-
-// kill ends p and nobody who came to its PID since. The handle is taken before the comparison, so that the signal
-// goes to the process that was compared.
-func kill(p process) error {
-	handle, err := os.FindProcess(p.pid)
-	if err != nil {
-		return nil // gone
-	}
-	defer func() { _ = handle.Release() }()
-	now, ok := readProcess("/proc", p.pid)
-	if !ok || now.start != p.start {
-		return nil
-	}
-	if err := handle.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("end process %d (%s): %w", p.pid, p.exe, err)
-	}
-	return nil
-}
-
-// killAll ends everything find finds, again and again until it finds nothing: the first victims may have children
-// on the way.
-func killAll(ctx context.Context, what string, find func() ([]process, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, endTimeout)
-	defer cancel()
-	for {
-		found, err := find()
-		if err != nil || len(found) == 0 {
-			return err
-		}
-		for _, p := range found {
-			if err := kill(p); err != nil {
-				return err
-			}
-		}
-		if err := pause(ctx); err != nil {
-			return fmt.Errorf("%s: process %d (%s) did not end within %s of SIGKILL", what, found[0].pid, found[0].exe, endTimeout)
-		}
-	}
-}
-
-// pause waits for one interval of polling.
-func pause(ctx context.Context) error {
-	timer := time.NewTimer(pollInterval)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -34,13 +34,14 @@ func newStarter(p Place, count int) *starter {
 }
 
 // launch starts c in a session of its own, so that it outlives us and our terminal.
-func (s *starter) launch(c component) error {
+func (s *starter) launch(ctx context.Context, c component) error {
 	log, err := os.OpenFile(s.place.Log(c.name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", c.name, err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(c.path, c.args...) // #nosec G204 //nolint:noctx // it must outlive any context of ours
+	// It must outlive us, and so our context.
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.path, c.args...) // #nosec G204 -- constants and our own paths
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Dir = s.place.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -64,7 +64,7 @@ func (c Cluster) startAll(ctx context.Context, s *starter, components ...compone
 	}
 	c.say("starting %s", strings.Join(names, ", "))
 	for _, component := range components {
-		if err := s.launch(component); err != nil {
+		if err := s.launch(ctx, component); err != nil {
 			return err
 		}
 	}

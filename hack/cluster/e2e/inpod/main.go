@@ -57,7 +57,7 @@ func serve(address string) error {
 
 // dial prints what the server says.
 func dial(address string) error {
-	conn, err := net.DialTimeout("tcp", address, timeout)
+	conn, err := (&net.Dialer{Timeout: timeout}).DialContext(context.Background(), "tcp", address) // #nosec G704 -- the test says what to reach
 	if err != nil {
 		return err
 	}
@@ -75,13 +75,13 @@ func api(url string) error {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil)
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, nil) // #nosec G704 -- the test says what to reach
 	if err != nil {
 		return err
 	}
 	request.Header.Set("Authorization", "Bearer "+string(token))
 	client := &http.Client{Timeout: timeout, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
-	response, err := client.Do(request)
+	response, err := client.Do(request) // #nosec G704 -- the test says what to reach
 	if err != nil {
 		return err
 	}

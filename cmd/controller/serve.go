@@ -24,6 +24,7 @@ import (
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/admission/certs"
+	"github.com/hearthdev/hearth/controller/deliver"
 	"github.com/hearthdev/hearth/controller/pod"
 )
 
@@ -31,7 +32,8 @@ const leaseName = "hearth-controller"
 
 // serve runs the controller until ctx ends, and gives its lease up then.
 func serve(ctx context.Context, o options) error {
-	log := logr.FromSlogHandler(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: o.level}))
+	lines := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: o.level})
+	log := logr.FromSlogHandler(lines)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	config, err := ctrl.GetConfig()
@@ -52,7 +54,7 @@ func serve(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if err := setup(mgr, keeper, user); err != nil {
+	if err := setup(mgr, keeper, user, slog.New(lines)); err != nil {
 		return err
 	}
 	log.Info("starting", "user", user, "namespace", o.namespace)
@@ -77,6 +79,7 @@ func newManager(config *rest.Config, o options, keeper *certs.Keeper) (manager.M
 	}
 	cached := pod.CacheOptions()
 	cached.DefaultTransform = cache.TransformStripManagedFields()
+	cached.ByObject[&v1alpha1.AgentRun{}] = cache.ByObject{Transform: deliver.Transform}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
 		Cache:                         cached,

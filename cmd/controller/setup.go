@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -12,6 +13,7 @@ import (
 	"github.com/hearthdev/hearth/controller/admission"
 	"github.com/hearthdev/hearth/controller/admission/certs"
 	"github.com/hearthdev/hearth/controller/agent"
+	"github.com/hearthdev/hearth/controller/deliver"
 	"github.com/hearthdev/hearth/controller/run"
 )
 
@@ -44,7 +46,7 @@ func newKeeper(config *rest.Config, o options) (*certs.Keeper, error) {
 }
 
 // setup registers everything that runs. user is the name that our own writes come from.
-func setup(mgr manager.Manager, keeper *certs.Keeper, user string) error {
+func setup(mgr manager.Manager, keeper *certs.Keeper, user string, log *slog.Logger) error {
 	if err := mgr.Add(keeper); err != nil {
 		return fmt.Errorf("webhook certificate: %w", err)
 	}
@@ -59,5 +61,5 @@ func setup(mgr manager.Manager, keeper *certs.Keeper, user string) error {
 	if err := runs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("run controller: %w", err)
 	}
-	return nil
+	return deliver.SetupWithManager(mgr, deliver.Options{Links: deliver.NewLinks(), Now: time.Now, Log: log})
 }

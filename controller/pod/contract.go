@@ -22,6 +22,7 @@ const (
 	EnvQueue        = "HEARTH_QUEUE"
 	EnvPermissions  = "HEARTH_PERMISSIONS"
 	EnvDelivery     = "HEARTH_DELIVERY_LISTEN"
+	EnvDrain        = "HEARTH_DRAIN"
 
 	// PortDelivery is the name of the delivery listener's port.
 	PortDelivery = "delivery"
@@ -40,7 +41,7 @@ const (
 
 // ReservedEnv are the variables that the controller sets.
 func ReservedEnv() []string {
-	return []string{EnvPodNamespace, EnvPodName, EnvPodUID, EnvToken, EnvGoalFile, EnvDataDir, EnvConcurrency, EnvQueue, EnvPermissions, EnvDelivery}
+	return []string{EnvPodNamespace, EnvPodName, EnvPodUID, EnvToken, EnvGoalFile, EnvDataDir, EnvConcurrency, EnvQueue, EnvPermissions, EnvDelivery, EnvDrain}
 }
 
 // Contradiction is one field of a template that contradicts the contract, and what is expected instead.

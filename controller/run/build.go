@@ -17,6 +17,9 @@ import (
 // graceSeconds is how long a standing Pod may drain when its template does not say: running work, the cancel ladder, handing over.
 const graceSeconds = 90
 
+// handOverSeconds of the grace period are left for cancelling what still runs and for handing results over.
+const handOverSeconds = 30
+
 // BuildPod is the Pod of a standing run: its template and what the contract needs (SPEC.md, Resources, Agent; Harness). The
 // template has been checked with pod.Contradictions.
 func BuildPod(run *v1alpha1.AgentRun) *corev1.Pod {
@@ -54,6 +57,7 @@ func harness(s *corev1.PodSpec, c *corev1.Container, run *v1alpha1.AgentRun) {
 	variable(c, pod.EnvPodUID, "", field("metadata.uid"))
 	variable(c, pod.EnvDataDir, pod.DataDir, nil)
 	variable(c, pod.EnvPermissions, string(runtime.Permissions.Policy), nil)
+	variable(c, pod.EnvDrain, strconv.FormatInt(max(0, *s.TerminationGracePeriodSeconds-handOverSeconds), 10)+"s", nil)
 	if d := runtime.Delivery; d != nil {
 		port(c, pod.PortDelivery, d.Port)
 		variable(c, pod.EnvDelivery, ":"+strconv.Itoa(int(d.Port)), nil)

@@ -3,6 +3,7 @@ package process
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 // TestMain also plays the parts of the processes that the tests start: the first argument says which.
@@ -32,6 +34,8 @@ func play(part string, args []string) {
 	switch part {
 	case "play-sleep":
 		time.Sleep(time.Hour)
+	case "play-init":
+		playInit()
 	case "play-leave": // leaves a process in a session of its own, without the environment if asked, says its number, and stays or goes
 		self, _ := os.Executable()
 		c := &exec.Cmd{Path: self, Args: []string{self, "play-sleep"}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
@@ -290,6 +294,51 @@ func zombies(t *testing.T) int {
 		}
 	}
 	return n
+}
+
+// playInit is a harness that is the first process of its container.
+func playInit() {
+	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+		fmt.Println("mount:", err)
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	reaped := make(chan error, 1)
+	go func() { reaped <- Reap(ctx) }()
+	p, err := Start(Spec{Command: []string{"sh", "-c", "(setsid env -i sh -c '(exit 0) & exec sleep 1000' &); sleep 0.1; exit 0"}, Env: os.Environ(), Marker: "m"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	other := exec.Command("sh", "-c", "exit 3") //nolint:noctx // ends by itself
+	_ = other.Start()
+	<-p.Done()
+	err = other.Wait() // long after it has exited
+	fmt.Println(p.Err(), "|", err)
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if all, err := table(); err == nil && len(all) == 1 {
+			fmt.Println("nobody is left")
+			break
+		}
+	}
+	stop()
+	<-reaped
+}
+
+// SPEC.md, Harness: as the first process of a container it reaps what others orphan, and ends what its agent has hidden.
+func TestAsTheFirstProcessOfAContainer(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("a process namespace of its own needs root")
+	}
+	c := exec.CommandContext(t.Context(), "/proc/self/exe", "play-init")
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Unshareflags: unix.CLONE_NEWNS}
+	out, err := c.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("process namespaces are not allowed here")
+	}
+	require.NoError(t, err, string(out))
+	assert.Equal(t, "agent process exited with status 0; stderr is empty | exit status 3\nnobody is left\n", string(out))
 }
 
 func TestStartNamesWhatItCannotFind(t *testing.T) {

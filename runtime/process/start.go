@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -82,31 +83,31 @@ func Start(spec Spec) (*Process, error) {
 // connect makes the pipes and starts the command. The pipes are ours and not exec's, so that waiting for the process does
 // not wait for a grandchild that holds one of them.
 func (p *Process) connect() error {
-	var files [6]*os.File
-	for i := 0; i < len(files); i += 2 {
+	var theirs, ours []*os.File
+	for range 3 {
 		r, w, err := os.Pipe()
 		if err != nil {
-			closeAll(files[:])
+			closeAll(theirs, ours)
 			return fmt.Errorf("start agent: %w", err)
 		}
-		files[i], files[i+1] = r, w
+		if len(theirs) == 0 { // stdin runs the other way
+			r, w = w, r
+		}
+		ours, theirs = append(ours, r), append(theirs, w)
 	}
-	stdinR, stdinW, stdoutR, stdoutW, stderrR, stderrW := files[0], files[1], files[2], files[3], files[4], files[5]
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdinR, stdoutW, stderrW
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = theirs[0], theirs[1], theirs[2]
 	if err := children.start(p); err != nil {
-		closeAll(files[:])
+		closeAll(theirs, ours)
 		return fmt.Errorf("start agent %q: %w", p.cmd.Path, err)
 	}
-	closeAll([]*os.File{stdinR, stdoutW, stderrW})
-	p.Stdin, p.Stdout, p.stderr = stdinW, stdoutR, stderrR
+	closeAll(theirs)
+	p.Stdin, p.Stdout, p.stderr = ours[0], ours[1], ours[2]
 	return nil
 }
 
-func closeAll(files []*os.File) {
-	for _, f := range files {
-		if f != nil {
-			_ = f.Close()
-		}
+func closeAll(sets ...[]*os.File) {
+	for _, f := range slices.Concat(sets...) {
+		_ = f.Close()
 	}
 }
 

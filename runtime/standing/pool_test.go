@@ -265,6 +265,29 @@ func TestACrashBetweenGoalsCostsNothing(t *testing.T) {
 	}
 }
 
+// A goal that meets an agent which has just died waits for the next one.
+func TestAGoalIsNotGivenToAnAgentThatIsGone(t *testing.T) {
+	pool, err := New(Config{Command: []string{agenttest.Build(t)}, DataDir: t.TempDir(), Concurrency: 1, Permissions: turn.Deny, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	require.NoError(t, err)
+	for range 10 {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan wire.Envelope, 1)
+		go func() {
+			done <- pool.Turn(ctx, turn.Goal{Text: "say: x"}, func(string) error {
+				t.Error("started")
+				return nil
+			})
+		}()
+		a, err := raise(t.Context(), &pool.cfg, pool.home, 0)
+		require.NoError(t, err)
+		require.NoError(t, syscall.Kill(a.proc.PID(), syscall.SIGKILL))
+		<-a.proc.Exited()
+		newSlot(pool, 0).stand(t.Context(), a)
+		cancel()
+		assert.Equal(t, wire.OutcomeCancelled, (<-done).Outcome)
+	}
+}
+
 // Fault rows 21 and 33, SPEC.md, Harness: no process of a cancelled turn is left, whatever it did to hide.
 func TestACancelLeavesNoProcess(t *testing.T) {
 	for _, c := range []struct {

@@ -388,6 +388,17 @@ func TestALostMessageIsResultTooLarge(t *testing.T) {
 			assert.False(t, r.ended)
 		})
 	})
+	t.Run("update, and the answer right behind it", func(t *testing.T) {
+		for range 50 {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t, limit)
+				s.begin(t.Context(), Goal{Text: "g"})
+				s.say(big)
+				s.end("end_turn")
+				assert.Equal(t, wire.ReasonResultTooLarge, (<-s.done).envelope.Reason)
+			})
+		}
+	})
 	t.Run("answer", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStage(t, limit)

@@ -30,7 +30,7 @@ func main() {
 		return
 	}
 	if os.Getenv(envStart) == "exit" {
-		if _, err := os.Stat(os.Getenv(envFile)); err != nil {
+		if _, err := os.Stat(os.Getenv(envFile)); err != nil { //nolint:gosec // the test names the file
 			fmt.Fprintln(os.Stderr, "the start file is not there")
 			os.Exit(7)
 		}

@@ -82,18 +82,6 @@ func (t *turn) obeyCancel() {
 // do plays one directive; false means that the turn is over.
 func (t *turn) do(word, arg string) bool {
 	switch word {
-	case "say":
-		t.say(arg)
-	case "think":
-		t.agent.update(t.session.id, acp.UpdateAgentThoughtText(arg))
-	case "echo":
-		t.agent.update(t.session.id, acp.UpdateUserMessageText(t.goal))
-	case "blocks":
-		t.say(strings.Join(t.blocks, "|"))
-	case "cwd":
-		t.say(t.session.cwd)
-	case "env":
-		t.say(arg + "=" + os.Getenv(arg))
 	case "usage":
 		var in, out int
 		_, _ = fmt.Sscan(arg, &in, &out)
@@ -104,10 +92,6 @@ func (t *turn) do(word, arg string) bool {
 		t.onCancel = arg
 	case "ids":
 		t.stringIDs = arg == "string"
-	case "tool":
-		t.tool(arg)
-	case "mode":
-		t.agent.update(t.session.id, acp.SessionUpdate{CurrentModeUpdate: &acp.SessionCurrentModeUpdate{CurrentModeId: acp.SessionModeId(arg)}})
 	case "permit":
 		t.permit(arg)
 	case "unknown":
@@ -125,6 +109,31 @@ func (t *turn) do(word, arg string) bool {
 	case "deaf":
 		ignoreTermination()
 		t.onCancel = "ignore"
+	default:
+		return t.emit(word, arg) || t.finish(word, arg)
+	}
+	return true
+}
+
+// emit plays the directives that only send something; false means that it is none of them.
+func (t *turn) emit(word, arg string) bool {
+	switch word {
+	case "say":
+		t.say(arg)
+	case "think":
+		t.agent.update(t.session.id, acp.UpdateAgentThoughtText(arg))
+	case "echo":
+		t.agent.update(t.session.id, acp.UpdateUserMessageText(t.goal))
+	case "blocks":
+		t.say(strings.Join(t.blocks, "|"))
+	case "cwd":
+		t.say(t.session.cwd)
+	case "env":
+		t.say(arg + "=" + os.Getenv(arg))
+	case "tool":
+		t.tool(arg)
+	case "mode":
+		t.agent.update(t.session.id, acp.SessionUpdate{CurrentModeUpdate: &acp.SessionCurrentModeUpdate{CurrentModeId: acp.SessionModeId(arg)}})
 	case "huge":
 		n, _ := strconv.Atoi(arg)
 		t.say(strings.Repeat("x", n))
@@ -135,7 +144,7 @@ func (t *turn) do(word, arg string) bool {
 		must(err)
 		t.agent.raw(b)
 	default:
-		return t.finish(word, arg)
+		return false
 	}
 	return true
 }

@@ -121,7 +121,7 @@ func record(s *session, goal string, blocks int) {
 	if name == "" {
 		return
 	}
-	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the test names the file
 	must(err)
 	defer func() { _ = file.Close() }()
 	line := encode(map[string]any{"pid": os.Getpid(), "session": s.id, "cwd": s.cwd, "blocks": blocks, "goal": goal})

@@ -253,6 +253,15 @@ func TestACrashEndsTheTurnAndTheAgentIsRestarted(t *testing.T) {
 	assert.NotContains(t, s.logged(), "out of memory", "what an agent says in a turn is not logged")
 }
 
+// Fault row 20: nobody has to ask for anything to find out.
+func TestAnIdleAgentThatDiesIsNoticedAndRestarted(t *testing.T) {
+	s := stand(t, nil)
+	assert.Equal(t, wire.OutcomeSucceeded, s.turn(t.Context(), "say: x").Outcome)
+	require.NoError(t, syscall.Kill(s.requireEffects(1)[0].PID, syscall.SIGKILL))
+	require.Eventually(t, func() bool { return len(s.states()) == 3 }, limit, time.Millisecond)
+	assert.Equal(t, []wire.AgentState{"ready", "down", "ready"}, s.states())
+}
+
 // An agent that dies while nobody uses it costs no goal.
 func TestACrashBetweenGoalsCostsNothing(t *testing.T) {
 	s := stand(t, nil)

@@ -8,6 +8,9 @@ GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v
 CONTROLLER_GEN := go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 MODULES := . hack/cluster hack/image
 FUZZTIME ?= 20s
+# One set of build flags everywhere, so that images, demo and linter share what they compile. The race detector needs cgo.
+export CGO_ENABLED := 0
+export GOFLAGS := $(GOFLAGS) -trimpath
 # How many test packages run at once: several hold an API server each.
 PARALLEL ?= 2
 
@@ -25,8 +28,8 @@ demo-down: cluster-down ## remove everything the demo made
 test: setup envtest-assets ## all tests but end-to-end: unit, real API server, real goose
 	@goose=$$(hack/goose/install.sh); assets=$$(hack/cluster/cluster assets); \
 	KUBEBUILDER_ASSETS=$$assets HEARTH_GOOSE=$$goose HEARTH_REQUIRE_REAL=1 \
-	  go test -race -shuffle=on -p $(PARALLEL) -timeout 15m ./...
-	@for m in hack/cluster hack/image; do (cd $$m && go test -race -shuffle=on ./...); done
+	  CGO_ENABLED=1 go test -race -shuffle=on -p $(PARALLEL) -timeout 15m ./...
+	@for m in hack/cluster hack/image; do (cd $$m && CGO_ENABLED=1 go test -race -shuffle=on ./...); done
 
 .PHONY: e2e latency
 e2e: setup cluster-up images-load ## end-to-end tests on a real kubelet with real goose (root)
@@ -56,7 +59,7 @@ verify: ## fail if generated files or go.mod drifted
 
 .PHONY: build
 build: ## the binaries, into bin/
-	@CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
+	@go build -ldflags '-s -w' -o bin/ ./cmd/...
 
 .PHONY: setup
 setup: ## install what tests need from Debian (nothing when it is there)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"time"
 )
@@ -32,22 +33,32 @@ func kill(p process) error {
 }
 
 // killAll ends everything find finds, again and again until it finds nothing: the first victims may have children
-// on the way.
+// on the way. It returns when all are gone.
 func killAll(ctx context.Context, what string, find func() ([]process, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, endTimeout)
 	defer cancel()
+	victims := map[int]process{}
 	for {
 		found, err := find()
-		if err != nil || len(found) == 0 {
+		if err != nil {
 			return err
 		}
 		for _, p := range found {
 			if err := kill(p); err != nil {
 				return err
 			}
+			victims[p.pid] = p
+		}
+		// What no longer shows its program may still have threads that hold its sockets.
+		maps.DeleteFunc(victims, func(_ int, p process) bool { return gone("/proc", p) })
+		if len(found) == 0 && len(victims) == 0 {
+			return nil
 		}
 		if err := pause(ctx); err != nil {
-			return fmt.Errorf("%s: process %d (%s) did not end within %s of SIGKILL", what, found[0].pid, found[0].exe, endTimeout)
+			for _, p := range victims {
+				return fmt.Errorf("%s: process %d (%s) did not end within %s of SIGKILL", what, p.pid, p.exe, endTimeout)
+			}
+			return fmt.Errorf("%s: new processes appear as fast as they are ended: %w", what, err)
 		}
 	}
 }

@@ -76,31 +76,53 @@ func processes(proc string) ([]process, error) {
 }
 
 func readProcess(proc string, pid int) (process, bool) {
+	stat, ok := readStat(proc, pid)
+	if !ok || stat.state == "Z" {
+		return process{}, false
+	}
 	dir := filepath.Join(proc, strconv.Itoa(pid))
-	stat, err := os.ReadFile(filepath.Join(dir, "stat")) // #nosec G304 -- procfs
-	if err != nil {
-		return process{}, false
-	}
-	// The name is in parentheses and may hold anything, parentheses included.
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	const state, parent, start = 0, 1, 19
-	if len(fields) <= start || fields[state] == "Z" {
-		return process{}, false
-	}
 	exe, err := os.Readlink(filepath.Join(dir, "exe"))
-	if err != nil { // a kernel thread, or gone
+	if err != nil { // a kernel thread, or ending
 		return process{}, false
 	}
 	cmdline, err := os.ReadFile(filepath.Join(dir, "cmdline")) // #nosec G304 -- procfs
 	if err != nil {
 		return process{}, false
 	}
-	found := process{pid: pid, start: fields[start], exe: strings.TrimSuffix(exe, " (deleted)")}
-	found.parent, _ = strconv.Atoi(fields[parent])
+	found := process{pid: pid, parent: stat.parent, start: stat.start, exe: strings.TrimSuffix(exe, " (deleted)")}
 	if text := strings.TrimRight(string(cmdline), "\x00"); text != "" {
 		found.args = strings.Split(text, "\x00")
 	}
 	return found, true
+}
+
+// status is the part of /proc/PID/stat that outlives the program.
+type status struct {
+	state, start, threads string
+	parent                int
+}
+
+func readStat(proc string, pid int) (status, bool) {
+	stat, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "stat")) // #nosec G304 -- procfs
+	if err != nil {
+		return status{}, false
+	}
+	// The name is in parentheses and may hold anything, parentheses included.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	const state, parent, threads, start = 0, 1, 17, 19
+	if len(fields) <= start {
+		return status{}, false
+	}
+	found := status{state: fields[state], start: fields[start], threads: fields[threads]}
+	found.parent, _ = strconv.Atoi(fields[parent])
+	return found, true
+}
+
+// gone says whether p has ended with all its threads. A process whose first thread is a zombie may still have others,
+// and with them its open sockets.
+func gone(proc string, p process) bool {
+	now, ok := readStat(proc, p.pid)
+	return !ok || now.start != p.start || (now.state == "Z" && now.threads == "1")
 }
 
 // owned are the node's processes and whatever descends from them, containers included.

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -86,4 +87,23 @@ func TestKillSparesWhoeverHasThePIDNow(t *testing.T) {
 	require.True(t, ok)
 	self.start = "1" // a process that had our PID before us
 	require.NoError(t, kill(self))
+}
+
+func TestAProcessIsGoneOnlyWithAllItsThreads(t *testing.T) {
+	const line = "30 (etcd) %s 7 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 %s 0 %s 100"
+	for name, c := range map[string]struct {
+		state, threads, start string
+		want                  bool
+	}{
+		"running":                            {"S", "9", "4242", false},
+		"first thread dead, others not":      {"Z", "3", "4242", false},
+		"program gone, not yet a zombie":     {"D", "1", "4242", false},
+		"a zombie nobody has waited for":     {"Z", "1", "4242", true},
+		"another process under the same PID": {"S", "9", "5000", true},
+	} {
+		proc := t.TempDir()
+		fakeProcess(t, proc, 30, fmt.Sprintf(line, c.state, c.threads, c.start), "/c/kube", "")
+		assert.Equal(t, c.want, gone(proc, process{pid: 30, start: "4242"}), name)
+	}
+	assert.True(t, gone(t.TempDir(), process{pid: 30, start: "4242"}), "no such process")
 }

@@ -83,6 +83,8 @@ func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reser
 		group.Go(func() error {
 			run := runs[r.Run]
 			reservation := r.Reservation.Seal(string(run.UID), run.Spec.Goal)
+			// Before the write: it carries our name, so only our own can match, also when its reply is lost.
+			a.memory.about(run, reservation, a.now(), func(n *note) { n.mine = true })
 			written, err := a.writeStatus(ctx, run, delivery.ReserveStatus(toRun(run), reservation), ends[reservation.PodUID])
 			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 				return nil // somebody else changed it, and its event brings it back; nothing was sent
@@ -103,7 +105,6 @@ func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reser
 // sendFirst hands a reservation of our own to the Link. If that cannot be, its reconcile finds out.
 func (a assignReconciler) sendFirst(run *hearthv1.AgentRun) {
 	value := toRun(run)
-	a.memory.about(run, value.Reservation, a.now(), func(n *note) { n.mine = true })
 	if link, open := a.links.Get(value.PodUID); open && !value.Cancel {
 		if a.send(run, link, 0) == nil {
 			return

@@ -2,6 +2,7 @@ package deliver_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,13 +20,15 @@ func key(run *hearthv1.AgentRun, attempt int64) harness.Key {
 func TestAShortRunIsRecordedWithTwoWrites(t *testing.T) {
 	w := newWorld(t)
 	x := w.standing("reviewer-1", harness.Options{})
-	p := w.controller()
+	// Its clock stands still, so that no run is ever seen to take long.
+	start := time.Now()
+	p := w.controllerAt(func() time.Time { return start })
 	// The link is open once a first run went through, so that the second finds room at once.
 	w.ended(w.deliver("first", goal))
 	run := w.deliver("second", goal)
 	got := w.ended(run)
 
-	assert.Equal(t, 2, p.written("second"), "reserve, record")
+	assert.Equal(t, []string{"Reserved", "Completed"}, p.written("second"))
 	s := got.Status
 	assert.Equal(t, hearthv1.PhaseSucceeded, s.Phase)
 	assert.Equal(t, "Completed", s.Reason)
@@ -50,7 +53,8 @@ func TestAShortRunIsRecordedWithTwoWrites(t *testing.T) {
 	require.NotNil(t, d.AcceptedAt)
 	require.NotNil(t, s.StartTime)
 	require.NotNil(t, s.RecordedAt)
-	assert.False(t, d.AcceptedAt.Time.Before(d.ReservedAt.Time))
-	assert.False(t, s.RecordedAt.Time.Before(s.CompletionTime.Time))
+	assert.Equal(t, start.UTC().Truncate(time.Microsecond), d.ReservedAt.UTC(), "reserved by the controller's clock")
+	assert.False(t, d.AcceptedAt.Time.Before(start), "accepted and started by the harness's")
+	assert.False(t, s.CompletionTime.Time.Before(s.StartTime.Time))
 	assert.Equal(t, 1, x.harness.Runner.Started()[key(run, 1)])
 }

@@ -117,6 +117,7 @@ func (r runReconciler) act(ctx context.Context, run *hearthv1.AgentRun, value de
 			link.Forget(key)
 		}
 		r.memory.forget(kube.ObjectKeyFromObject(run))
+		r.agents.wake(agentKey(run)) // the room that it had reserved is free
 	default:
 		return time.Time{}, fmt.Errorf("no such action: %d", d.Action)
 	}

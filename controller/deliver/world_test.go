@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -240,20 +241,24 @@ func reason(r *hearthv1.AgentRun) string {
 type process struct {
 	stop   func()
 	mu     sync.Mutex
-	writes map[string]int
+	writes map[string][]string    // by run, the reason that each committed write left
 	fail   func(run string) error // for each status write, after it was committed
 }
 
-func (p *process) written(run string) int {
+// written are the reasons that a run's status went through, one for each write.
+func (p *process) written(run string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.writes[run]
+	return slices.Clone(p.writes[run])
 }
 
 // controller starts a process; it is stopped at the end of the test or before.
-func (w *world) controller() *process {
+func (w *world) controller() *process { return w.controllerAt(time.Now) }
+
+// controllerAt starts one with a clock.
+func (w *world) controllerAt(now func() time.Time) *process {
 	w.t.Helper()
-	p := &process{writes: map[string]int{}}
+	p := &process{writes: map[string][]string{}}
 	mgr, err := ctrl.NewManager(api.Admin(w.t), ctrl.Options{
 		Scheme: apiserver.Scheme(w.t), Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
@@ -262,7 +267,7 @@ func (w *world) controller() *process {
 	})
 	require.NoError(w.t, err)
 	require.NoError(w.t, deliver.SetupWithManager(mgr, deliver.Options{
-		Links: deliver.NewLinks(), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Links: deliver.NewLinks(), Now: now, Log: slog.New(slog.DiscardHandler),
 		Timeouts: client.Timeouts{Dial: time.Second, Call: time.Second},
 	}))
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // ended by stop
@@ -298,7 +303,9 @@ func (p *process) newClient(cfg *rest.Config, o kube.Options) (kube.Client, erro
 				return err
 			}
 			p.mu.Lock()
-			p.writes[o.GetName()]++
+			if r, ok := o.(*hearthv1.AgentRun); ok {
+				p.writes[r.Name] = append(p.writes[r.Name], reason(r))
+			}
 			fail := p.fail
 			p.mu.Unlock()
 			if fail != nil {
@@ -310,3 +317,12 @@ func (p *process) newClient(cfg *rest.Config, o kube.Options) (kube.Client, erro
 }
 
 func timeout() error { return apierrors.NewTimeoutError("the reply was lost", 0) }
+
+var (
+	random = rand.NewChaCha8([32]byte{1})
+	quiet  = slog.New(slog.DiscardHandler)
+)
+
+func now() time.Time { return time.Now() }
+
+func backoff(int) time.Duration { return 50 * time.Millisecond }

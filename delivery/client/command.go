@@ -154,7 +154,8 @@ func (l *Link) work() {
 		l.mu.Unlock()
 		done, retry := l.carryOut(c, status)
 		l.finish(c, done, retry)
-		l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, Runs: []wire.RunRef{c.run}})
+		// An attempt may have ended or been refused, so there may be room again.
+		l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, Link: true, Runs: []wire.RunRef{c.run}})
 	}
 }
 

@@ -95,7 +95,8 @@ func (l *Link) learn(page wire.Changes) {
 	}
 	l.mu.Unlock()
 	if link || len(changed) > 0 {
-		l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, Link: link, Runs: changed})
+		// An attempt accepted and ended between two pages leaves the harness's own figures as they were, and ours not.
+		l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, Link: true, Runs: changed})
 	}
 }
 

@@ -12,13 +12,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
@@ -83,6 +85,7 @@ func (s *Server) Webhook(t testing.TB) Webhook {
 }
 
 func (s *Server) start(ctx context.Context) error {
+	ctrl.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	assets, err := assets(os.Getenv(AssetsEnv))
 	if err != nil {
 		return err
@@ -126,11 +129,18 @@ func assets(dir string) (string, error) {
 	return dir, nil
 }
 
-// Root is the repository's root directory.
+// Root is the repository's root directory: the nearest one upwards with the module's go.mod. Tests run in their package's folder.
 func Root() (string, error) {
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		return "", errors.New("find the repository: the caller is unknown")
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the repository: %w", err)
 	}
-	return filepath.Dir(filepath.Dir(filepath.Dir(file))), nil
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("find the repository: no go.mod above the working directory")
+		}
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -70,7 +71,7 @@ func (b *builder) folders(names []string) ([]string, error) {
 }
 
 // lock keeps two builds from pruning each other's files.
-func (b *builder) lock() (func(), error) {
+func (b *builder) lock(ctx context.Context) (func(), error) {
 	if err := os.MkdirAll(b.cache, 0o750); err != nil {
 		return nil, err
 	}
@@ -78,11 +79,25 @@ func (b *builder) lock() (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-		_ = f.Close()
-		return nil, err
+	ticker := time.NewTicker(quick)
+	defer ticker.Stop()
+	for said := false; ; said = true {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { _ = f.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, errors.Join(err, f.Close())
+		}
+		if !said {
+			_, _ = fmt.Fprintln(b.progress, "image: waiting for another build of images")
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), f.Close())
+		}
 	}
-	return func() { _ = f.Close() }, nil
 }
 
 // build makes the image of one folder; what an earlier build left and is still right is not made again.

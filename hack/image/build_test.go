@@ -2,6 +2,8 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -150,4 +152,22 @@ func TestAnInputThatFailsIsNamed(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(root, "small.sh"), []byte("#!/bin/sh\necho small\n"), 0o700)) // #nosec G306 -- a script
 	_, err = b.buildAll(t.Context(), []string{"x"})
 	require.ErrorContains(t, err, `expected the absolute path of a file as last line, got "small"`)
+}
+
+func TestASecondBuildWaitsAndCanBeInterrupted(t *testing.T) {
+	b, root := project(t)
+	unlock, err := b.lock(t.Context())
+	require.NoError(t, err)
+	var said bytes.Buffer
+	second, err := newBuilder(root, &said)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = second.lock(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Equal(t, "image: waiting for another build of images\n", said.String())
+	unlock()
+	unlock, err = second.lock(t.Context())
+	require.NoError(t, err)
+	unlock()
 }

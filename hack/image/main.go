@@ -13,7 +13,7 @@ import (
 )
 
 const usage = `usage: image build [IMAGE...]   build images (default: all), print their archives
-       image load [IMAGE...]    build them and load them: with the command in IMAGE_LOAD, else into hack/cluster's node (root)
+       image load [IMAGE...]    the same, and load them: with the command in IMAGE_LOAD, else into hack/cluster's node (root)
 IMAGE is a folder of images/`
 
 func main() {
@@ -37,16 +37,16 @@ func run(ctx context.Context, root string, args []string, out, progress io.Write
 	if err != nil {
 		return err
 	}
-	unlock, err := b.lock()
+	unlock, err := b.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	images, err := b.buildAll(ctx, args[1:])
+	for _, i := range images {
+		_, _ = fmt.Fprintf(out, "%s %s %s\n", i.tag, i.digest, i.archive)
+	}
 	if err != nil || args[0] == "build" {
-		for _, i := range images {
-			_, _ = fmt.Fprintf(out, "%s %s %s\n", i.tag, i.digest, i.archive)
-		}
 		return err
 	}
 	return loadAll(ctx, b, images, os.Getenv)

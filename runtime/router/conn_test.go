@@ -485,11 +485,12 @@ func (discard) Close() error                { return nil }
 func FuzzLines(f *testing.F) {
 	f.Add([]byte("a\nbb\n\nccc"), 2)
 	f.Add(bytes.Repeat([]byte("x"), 100<<10), 70000)
+	f.Add([]byte(nil), 29)
 	f.Fuzz(func(t *testing.T, stream []byte, limit int) {
 		if limit < 0 {
 			t.Skip()
 		}
-		var want []string
+		want, got := []string{}, []string{}
 		for _, l := range bytes.Split(stream, []byte("\n")) {
 			if len(l) > limit {
 				l = l[:min(len(l), beginningBytes)]
@@ -500,7 +501,6 @@ func FuzzLines(f *testing.F) {
 			want = want[:len(want)-1]
 		}
 		in := newLines(bytes.NewReader(stream), limit)
-		var got []string
 		for {
 			l, err := in.next()
 			if err != nil && !errors.Is(err, ErrLineTooLong) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -69,12 +68,10 @@ func (a *agent) greet(ctx context.Context) error {
 	return a.openSession(ctx)
 }
 
-// environment is the agent's: what was given, a HOME of its own, and what makes it ask for permission.
+// environment is the agent's: what was given, a HOME of its own, and what makes it ask for permission. Of two values for one
+// name the later counts.
 func environment(cfg *Config, home string) []string {
-	env := slices.DeleteFunc(slices.Clone(cfg.Env), func(v string) bool {
-		return strings.HasPrefix(v, "HOME=") || strings.HasPrefix(v, process.MarkerName+"=")
-	})
-	return append(append(env, "HOME="+home), turn.Environment(cfg.Command[0], env)...)
+	return slices.Concat(cfg.Env, []string{"HOME=" + home}, turn.Environment(cfg.Command[0], cfg.Env))
 }
 
 // openSession opens the session that the next goal gets.

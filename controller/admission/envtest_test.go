@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"gomodules.xyz/jsonpatch/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	hooks "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/admission"
@@ -29,6 +31,9 @@ var server = apiserver.New(apiserver.Options{Webhooks: true})
 func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
 
 const user = "alice"
+
+// pathMeddle is where somebody else's mutating webhook answers.
+const pathMeddle = "/meddle"
 
 // world is a namespace with the webhooks served for it, an ordinary user with full rights on Agents and AgentRuns there, the
 // controller's service account and the administrator.
@@ -55,6 +60,9 @@ func serve(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, admission.SetupWithManager(mgr, apiserver.ControllerUser))
+	mgr.GetWebhookServer().Register(pathMeddle, &webhook.Admission{Handler: hooks.HandlerFunc(func(context.Context, hooks.Request) hooks.Response {
+		return hooks.Patched("", jsonpatch.NewOperation("replace", "/spec/goal", "something else"))
+	})})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

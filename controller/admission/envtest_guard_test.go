@@ -1,0 +1,137 @@
+package admission_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/admission"
+)
+
+// The root rule: a terminal status never changes again, whoever writes it and however.
+func TestATerminalStatusCannotBeEvaded(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	require.NoError(t, w.user.Create(ctx, w.agent("reviewer")))
+	run := w.run("work", "reviewer")
+	require.NoError(t, w.user.Create(ctx, run))
+	at := metav1.NewMicroTime(time.Date(2026, 11, 29, 12, 0, 0, 123456000, time.UTC))
+	run.Status = v1alpha1.AgentRunStatus{
+		Phase: v1alpha1.PhaseSucceeded, Outcome: "Succeeded", Reason: v1alpha1.ReasonCompleted, Message: strings.Repeat("m", v1alpha1.MaxMessageBytes),
+		StartTime: &at, CompletionTime: &at, RecordedAt: &at, Output: &v1alpha1.Output{MediaType: "text/plain", Value: strings.Repeat("v", v1alpha1.MaxOutputBytes)},
+		Delivery: &v1alpha1.DeliveryStatus{Attempt: 1, PodName: "reviewer-1", PodUID: "u", ReservedAt: &at},
+	}
+	meta.SetStatusCondition(&run.Status.Conditions, metav1.Condition{Type: v1alpha1.AgentRunConditionSucceeded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCompleted})
+	require.NoError(t, w.controller.Status().Update(ctx, run), "the largest record fits the rules' cost budget")
+
+	for name, evade := range map[string]func(*unstructured.Unstructured){
+		"a field changes":        func(u *unstructured.Unstructured) { set(t, u, "another", "status", "reason") },
+		"a nested field changes": func(u *unstructured.Unstructured) { set(t, u, int64(2), "status", "delivery", "attempt") },
+		"a field is added":       func(u *unstructured.Unstructured) { set(t, u, "10.0.0.1:4000", "status", "address") },
+		"a field is removed":     func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "status", "output") },
+		"completionTime removed": func(u *unstructured.Unstructured) {
+			unstructured.RemoveNestedField(u.Object, "status", "completionTime")
+		},
+		"completionTime changes": func(u *unstructured.Unstructured) {
+			set(t, u, "2027-01-01T00:00:00.000000Z", "status", "completionTime")
+		},
+		"status removed as a whole": func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "status") },
+		"status emptied":            func(u *unstructured.Unstructured) { set(t, u, map[string]any{}, "status") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored := &unstructured.Unstructured{}
+			stored.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("AgentRun"))
+			require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(run), stored))
+			changed := stored.DeepCopy()
+			evade(changed)
+			require.ErrorContains(t, w.admin.Status().Update(t.Context(), changed), "its status is a record and never changes")
+			require.ErrorContains(t, w.admin.Status().Patch(t.Context(), changed, client.MergeFrom(stored)), "its status is a record and never changes")
+		})
+	}
+	touched := run.DeepCopy()
+	touched.Labels = map[string]string{"audited": "yes"}
+	require.NoError(t, w.user.Patch(ctx, touched, client.MergeFrom(run)), "the rest of the object lives on")
+	require.NoError(t, w.user.Delete(ctx, run))
+}
+
+func set(t *testing.T, u *unstructured.Unstructured, value any, path ...string) {
+	t.Helper()
+	require.NoError(t, unstructured.SetNestedField(u.Object, value, path...))
+}
+
+func TestAnOrdinaryUserCannotWriteStatus(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	require.NoError(t, w.user.Create(ctx, w.agent("reviewer")))
+	run := w.run("work", "reviewer")
+	run.Status.Phase = v1alpha1.PhaseSucceeded
+	require.NoError(t, w.user.Create(ctx, run))
+	assert.Empty(t, run.Status.Phase, "a status at creation is dropped")
+	run.Status.Phase = v1alpha1.PhaseSucceeded
+	require.ErrorContains(t, w.user.Status().Update(ctx, run), "forbidden")
+	require.NoError(t, w.user.Update(ctx, run))
+	assert.Empty(t, run.Status.Phase)
+}
+
+func TestAnAgentThatContradictsTheContractIsRefused(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	for name, c := range map[string]struct {
+		change func(*v1alpha1.Agent)
+		code   string
+		field  string
+	}{
+		"host network":  {func(a *v1alpha1.Agent) { a.Spec.Template.Spec.HostNetwork = true }, "InvalidTemplate", "spec.template.spec.hostNetwork"},
+		"no agent":      {func(a *v1alpha1.Agent) { a.Spec.Template.Spec.Containers[0].Name = "main" }, "InvalidTemplate", "spec.template.spec.containers"},
+		"undeclared":    {func(a *v1alpha1.Agent) { a.Spec.GoalTemplate = "${change} ${other}" }, "InvalidTemplate", "spec.goalTemplate"},
+		"bad template":  {func(a *v1alpha1.Agent) { a.Spec.GoalTemplate = "${change" }, "InvalidTemplate", "spec.goalTemplate"},
+		"dot in name":   {func(a *v1alpha1.Agent) { a.Name = "a.b" }, "Invalid", "metadata.name"},
+		"digit first":   {func(a *v1alpha1.Agent) { a.Name = "1a" }, "Invalid", "metadata.name"},
+		"name too long": {func(a *v1alpha1.Agent) { a.Name = strings.Repeat("a", 51) }, "Invalid", "metadata.name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent := w.agent("reviewer")
+			c.change(agent)
+			refused(t, w.user.Create(t.Context(), agent), c.code, c.field)
+		})
+	}
+	longest := w.agent(strings.Repeat("a", 50))
+	require.NoError(t, w.user.Create(ctx, longest))
+	changed := longest.DeepCopy()
+	changed.Spec.Template.Spec.HostPID = true
+	refused(t, w.user.Patch(ctx, changed, client.MergeFrom(longest)), "InvalidTemplate", "spec.template.spec.hostPID")
+
+	untaught := w.agent("untaught")
+	untaught.Spec.GoalTemplate = ""
+	require.ErrorContains(t, w.user.Create(ctx, untaught), "goalTemplate is required exactly when runtime.delivery is set")
+	untaught = w.agent("reserved-port")
+	untaught.Spec.Runtime.Delivery.Port = 4000
+	require.ErrorContains(t, w.user.Create(ctx, untaught), "4000 is the port of the ACP endpoint")
+}
+
+// R31 and fault row 45: another's mutating webhook, called after ours, that changes a resolved field.
+func TestARunThatALaterMutatorChangedIsRefused(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	require.NoError(t, w.user.Create(ctx, w.agent("reviewer")))
+	var ours admissionregistrationv1.MutatingWebhookConfiguration
+	require.NoError(t, w.admin.Get(ctx, client.ObjectKey{Name: "hearth-admission"}, &ours))
+	later := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Webhooks: ours.Webhooks[:1]}
+	hook := &later.Webhooks[0]
+	hook.Name, hook.MatchConditions = "later.example.com", nil
+	hook.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": w.namespace}}
+	hook.ClientConfig.URL = ptr.To(strings.Replace(*hook.ClientConfig.URL, admission.PathMutateRun, pathMeddle, 1))
+	require.NoError(t, w.admin.Create(ctx, later))
+	t.Cleanup(func() { assert.NoError(t, w.admin.Delete(context.WithoutCancel(t.Context()), later)) })
+	require.Eventually(t, func() bool { // the API server takes a moment to call a new webhook
+		err := w.user.Create(t.Context(), w.run("work", "reviewer"), client.DryRunAll)
+		return err != nil && strings.Contains(err.Error(), "[Forbidden] spec.goal: expected what was resolved from the Agent")
+	}, 30*time.Second, 100*time.Millisecond)
+}

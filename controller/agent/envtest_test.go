@@ -1,0 +1,401 @@
+package agent_test
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/agent"
+	"github.com/hearthdev/hearth/controller/pod"
+	"github.com/hearthdev/hearth/controller/run"
+	"github.com/hearthdev/hearth/test/apiserver"
+)
+
+var server = apiserver.New(apiserver.Options{})
+
+func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
+
+const (
+	patience = 30 * time.Second
+	beat     = 25 * time.Millisecond
+)
+
+// world is a namespace in which the controllers run with the rights of config/rbac, and the test plays kubelet.
+type world struct {
+	t         *testing.T
+	namespace string
+	client.Client
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, namespace: server.Namespace(t), Client: server.Client(t)}
+	restricted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.namespace}}
+	require.NoError(t, w.Patch(t.Context(), restricted, client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`))))
+	mgr, err := ctrl.NewManager(server.Controller(t), ctrl.Options{
+		Scheme: apiserver.Scheme(t), Cache: pod.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
+		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+	})
+	require.NoError(t, err)
+	require.NoError(t, (&agent.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now}).SetupWithManager(mgr))
+	require.NoError(t, (&run.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now, Random: rand.Reader}).SetupWithManager(mgr))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		assert.NoError(t, <-ended)
+	})
+	return w
+}
+
+func (w *world) eventually(what string, look func(context.Context) bool) {
+	w.t.Helper()
+	require.Eventually(w.t, func() bool { return look(w.t.Context()) }, patience, beat, what)
+}
+
+func (w *world) agent(name string) *v1alpha1.Agent {
+	w.t.Helper()
+	a := &v1alpha1.Agent{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
+		Spec: v1alpha1.AgentSpec{
+			Goal: "You review changes.", GoalTemplate: "Review ${change}.",
+			Runtime: v1alpha1.AgentRuntime{Command: []string{"goose", "acp"}, Delivery: &v1alpha1.DeliveryRuntime{}},
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
+				{Name: "agent", Image: "registry/agent:1", Ports: []corev1.ContainerPort{{Name: "debug", ContainerPort: 6060}}}}}},
+		},
+	}
+	require.NoError(w.t, w.Create(w.t.Context(), a))
+	return a
+}
+
+func (w *world) key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: w.namespace, Name: name}
+}
+
+// theRun waits for a run of that name for which ok holds.
+func (w *world) theRun(name string, ok func(*v1alpha1.AgentRun) bool) *v1alpha1.AgentRun {
+	w.t.Helper()
+	var r v1alpha1.AgentRun
+	w.eventually("run "+name, func(ctx context.Context) bool {
+		r = v1alpha1.AgentRun{}
+		return w.Get(ctx, w.key(name), &r) == nil && ok(&r)
+	})
+	return &r
+}
+
+func (w *world) thePod(name string) *corev1.Pod {
+	w.t.Helper()
+	var p corev1.Pod
+	w.eventually("Pod "+name, func(ctx context.Context) bool { return w.Get(ctx, w.key(name), &p) == nil })
+	return &p
+}
+
+// kubelet plays kubelet: it writes a Pod's status.
+func (w *world) kubelet(name string, change func(*corev1.PodStatus)) {
+	w.t.Helper()
+	p := w.thePod(name)
+	change(&p.Status)
+	require.NoError(w.t, w.Status().Update(w.t.Context(), p))
+}
+
+func listens(s *corev1.PodStatus) {
+	s.Phase, s.PodIP, s.PodIPs = corev1.PodRunning, "10.77.0.9", []corev1.PodIP{{IP: "10.77.0.9"}}
+	s.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	s.ContainerStatuses = []corev1.ContainerStatus{{Name: "agent", Ready: true, Image: "i", ImageID: "i", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}}
+}
+
+func fails(s *corev1.PodStatus) {
+	s.Phase, s.Reason, s.Message = corev1.PodFailed, "Evicted", "low on memory"
+}
+
+// remove ends a Pod at once, as kubelet does after the grace period.
+func (w *world) remove(name string) {
+	w.t.Helper()
+	err := w.Delete(w.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}, client.GracePeriodSeconds(0))
+	if !apierrors.IsNotFound(err) {
+		require.NoError(w.t, err)
+	}
+}
+
+func is(r *v1alpha1.AgentRun, condition string, status metav1.ConditionStatus, reason string) bool {
+	c := meta.FindStatusCondition(r.Status.Conditions, condition)
+	return c != nil && c.Status == status && c.Reason == reason
+}
+
+func isListening(r *v1alpha1.AgentRun) bool {
+	return is(r, v1alpha1.AgentRunConditionACPReady, metav1.ConditionTrue, v1alpha1.ReasonListening)
+}
+
+func hasEnded(r *v1alpha1.AgentRun) bool { return r.Status.CompletionTime != nil }
+
+func anyState(*v1alpha1.AgentRun) bool { return true }
+
+func (w *world) standing(agent string) []string {
+	var runs v1alpha1.AgentRunList
+	require.NoError(w.t, w.List(w.t.Context(), &runs, client.InNamespace(w.namespace), client.MatchingLabels{v1alpha1.LabelAgent: agent}))
+	var alive []string
+	for _, r := range runs.Items {
+		if r.Status.CompletionTime == nil {
+			alive = append(alive, r.Name)
+		}
+	}
+	slices.Sort(alive)
+	return alive
+}
+
+func (w *world) agentIs(name, condition string, status metav1.ConditionStatus, reason string) *v1alpha1.Agent {
+	w.t.Helper()
+	var a v1alpha1.Agent
+	w.eventually("Agent "+name+" "+condition+" "+reason, func(ctx context.Context) bool {
+		require.NoError(w.t, w.Get(ctx, w.key(name), &a))
+		c := meta.FindStatusCondition(a.Status.Conditions, condition)
+		return c != nil && c.Status == status && c.Reason == reason
+	})
+	return &a
+}
+
+// Agent → standing run → Secret and Pod, each owned by the one before, and none with a finalizer.
+func TestAServiceAgentGetsOneStandingRunWithItsSecretAndPod(t *testing.T) {
+	w := newWorld(t)
+	a := w.agent("reviewer")
+	r := w.theRun("reviewer-1", func(r *v1alpha1.AgentRun) bool { return r.Status.PodUID != "" })
+	assert.True(t, metav1.IsControlledBy(r, a))
+	assert.Equal(t, map[string]string{v1alpha1.LabelAgent: "reviewer"}, r.Labels)
+	assert.Equal(t, "1", r.Annotations[v1alpha1.AnnotationGeneration])
+	assert.Nil(t, r.Spec.Delivery)
+	assert.Nil(t, r.Spec.ActiveDeadlineSeconds, "a standing run has no deadline")
+	assert.Equal(t, v1alpha1.AgentRef{Name: "reviewer", UID: a.UID, Generation: 1}, r.Spec.AgentRef)
+
+	p := w.thePod("reviewer-1")
+	assert.True(t, pod.OwnedBy(p, r.UID))
+	assert.Equal(t, p.UID, r.Status.PodUID)
+	var secret corev1.Secret
+	require.NoError(t, w.Get(t.Context(), w.key(pod.SecretName(r.Name, r.UID)), &secret))
+	assert.Len(t, secret.Data["token"], 43)
+	assert.Equal(t, "You review changes.", string(secret.Data["goal"]))
+	assert.True(t, metav1.IsControlledBy(&secret, r))
+	for _, o := range []client.Object{a, r, p, &secret} {
+		assert.Empty(t, o.GetFinalizers(), "%T: no delete ever hangs", o)
+		for _, owner := range o.GetOwnerReferences() {
+			assert.Nil(t, owner.BlockOwnerDeletion, "%T", o)
+		}
+	}
+	secret.Data["token"] = []byte("x")
+	assert.True(t, apierrors.IsInvalid(w.Update(t.Context(), &secret)), "the Secret is immutable")
+
+	w.agentIs("reviewer", v1alpha1.AgentConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNoStandingRun)
+	w.kubelet("reviewer-1", listens)
+	r = w.theRun("reviewer-1", isListening)
+	assert.Equal(t, "10.77.0.9:4000", r.Status.Address)
+	assert.Equal(t, v1alpha1.PhaseRunning, r.Status.Phase)
+	a = w.agentIs("reviewer", v1alpha1.AgentConditionReady, metav1.ConditionTrue, v1alpha1.ReasonStanding)
+	assert.Equal(t, []int32{1, 1, 0}, []int32{a.Status.Replicas, a.Status.ReadyReplicas, a.Status.Recasts})
+	w.agentIs("reviewer", v1alpha1.AgentConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonStanding)
+}
+
+// R29: a standing run that ends is replaced after the backoff, which is counted; the record of the ended one is final.
+func TestARunWhosePodFailsIsRecast(t *testing.T) {
+	w := newWorld(t)
+	w.agent("reviewer")
+	w.kubelet("reviewer-1", listens)
+	w.theRun("reviewer-1", isListening)
+	w.kubelet("reviewer-1", fails)
+	r := w.theRun("reviewer-1", hasEnded)
+	assert.True(t, is(r, v1alpha1.AgentRunConditionSucceeded, metav1.ConditionFalse, v1alpha1.ReasonPodFailed))
+	assert.True(t, is(r, v1alpha1.AgentRunConditionACPReady, metav1.ConditionFalse, v1alpha1.ReasonFinished))
+	assert.Equal(t, "Evicted: low on memory", r.Status.Message)
+	next := w.theRun("reviewer-2", anyState)
+	assert.GreaterOrEqual(t, next.CreationTimestamp.Unix(), r.Status.CompletionTime.Unix())
+	a := w.agentIs("reviewer", v1alpha1.AgentConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonNoStandingRun)
+	assert.Equal(t, int32(1), a.Status.Recasts)
+	assert.Equal(t, int32(2), a.Status.RecastBackoffSeconds)
+	assert.Equal(t, []string{"reviewer-2"}, w.standing("reviewer"))
+}
+
+// Only a live read may call a Pod gone; then the run ends and is recast.
+func TestAPodThatIsDeletedEndsItsRun(t *testing.T) {
+	w := newWorld(t)
+	w.agent("reviewer")
+	w.kubelet("reviewer-1", listens)
+	r := w.theRun("reviewer-1", isListening)
+
+	p := w.thePod("reviewer-1") // row 51: a label taken away hides the Pod from the cache, and proves nothing
+	unlabelled := p.DeepCopy()
+	delete(unlabelled.Labels, v1alpha1.LabelRun)
+	require.NoError(t, w.Patch(t.Context(), unlabelled, client.MergeFrom(p)))
+	w.kubelet("reviewer-1", func(s *corev1.PodStatus) { s.ContainerStatuses[0].RestartCount = 7 })
+	touched := r.DeepCopy()
+	touched.Labels["touched"] = "yes"
+	require.NoError(t, w.Patch(t.Context(), touched, client.MergeFrom(r)))
+	r = w.theRun("reviewer-1", func(r *v1alpha1.AgentRun) bool { return r.Status.Restarts == 7 })
+	assert.True(t, isListening(r), "it was read live")
+
+	w.remove("reviewer-1")
+	require.NoError(t, w.Get(t.Context(), w.key("reviewer-1"), touched))
+	again := touched.DeepCopy()
+	again.Labels["touched"] = "again"
+	require.NoError(t, w.Patch(t.Context(), again, client.MergeFrom(touched)))
+	ended := w.theRun("reviewer-1", hasEnded)
+	assert.Equal(t, "the Pod was deleted", ended.Status.Message)
+	w.theRun("reviewer-2", anyState)
+}
+
+// R9: cancel ends the Pod while the run is still Pending, and the run ends when the Pod has.
+func TestCancelEndsThePodOfAPendingRun(t *testing.T) {
+	w := newWorld(t)
+	w.agent("reviewer")
+	r := w.theRun("reviewer-1", func(r *v1alpha1.AgentRun) bool { return r.Status.PodUID != "" })
+	require.Equal(t, v1alpha1.PhasePending, r.Status.Phase)
+	cancelled := r.DeepCopy()
+	cancelled.Spec.Cancel = true
+	require.NoError(t, w.Patch(t.Context(), cancelled, client.MergeFrom(r)))
+	r = w.theRun("reviewer-1", hasEnded) // without a node, the API server removes a Pod at once
+	assert.Equal(t, v1alpha1.ReasonCancelled, r.Status.Reason)
+	assert.True(t, apierrors.IsNotFound(w.Get(t.Context(), w.key("reviewer-1"), &corev1.Pod{})))
+	w.theRun("reviewer-2", anyState)
+}
+
+// R9 and R42: a deleted run is gone at once, and so is its Pod, without the garbage collector.
+func TestDeletingARunEndsItsPod(t *testing.T) {
+	w := newWorld(t)
+	w.agent("reviewer")
+	old := w.thePod("reviewer-1")
+	w.theRun("reviewer-1", func(r *v1alpha1.AgentRun) bool { return r.Status.PodUID != "" })
+	require.NoError(t, w.Delete(t.Context(), &v1alpha1.AgentRun{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "reviewer-1"}}))
+	w.eventually("the old Pod is gone", func(ctx context.Context) bool {
+		var p corev1.Pod
+		err := w.Get(ctx, w.key("reviewer-1"), &p)
+		return apierrors.IsNotFound(err) || err == nil && p.UID != old.UID
+	})
+	w.eventually("another standing run", func(context.Context) bool { return len(w.standing("reviewer")) == 1 })
+}
+
+// A change of what the standing Pod is made from replaces it; a change of what only deliveries use does not.
+func TestATemplateChangeReplacesTheStandingRun(t *testing.T) {
+	w := newWorld(t)
+	a := w.agent("reviewer")
+	w.kubelet("reviewer-1", listens)
+	first := w.theRun("reviewer-1", isListening)
+
+	w.change(a, func(a *v1alpha1.Agent) { a.Spec.GoalTemplate = "Look at ${change}." })
+	w.eventually("the new generation is seen", func(ctx context.Context) bool {
+		return w.Get(ctx, w.key("reviewer"), a) == nil && a.Status.ObservedGeneration == 2
+	})
+	same := w.theRun("reviewer-1", anyState)
+	assert.Equal(t, first.UID, same.UID)
+
+	w.change(a, func(a *v1alpha1.Agent) { a.Spec.Template.Spec.Containers[0].Image = "registry/agent:2" })
+	w.eventually("the new image stands", func(ctx context.Context) bool {
+		alive := w.standing("reviewer")
+		if len(alive) != 1 {
+			return false
+		}
+		var p corev1.Pod
+		return w.Get(ctx, w.key(alive[0]), &p) == nil && p.Spec.Containers[0].Image == "registry/agent:2"
+	})
+	require.NoError(t, w.Get(t.Context(), w.key("reviewer"), a))
+	assert.Zero(t, a.Status.Recasts, "replacing is no recast")
+}
+
+func (w *world) change(a *v1alpha1.Agent, change func(*v1alpha1.Agent)) {
+	w.t.Helper()
+	require.NoError(w.t, w.Get(w.t.Context(), client.ObjectKeyFromObject(a), a))
+	before := a.DeepCopy()
+	change(a)
+	require.NoError(w.t, w.Patch(w.t.Context(), a, client.MergeFrom(before)))
+}
+
+// A Secret, a Pod and a run of our names that somebody else made are not used and not touched.
+func TestForeignObjectsOfOurNamesAreNotUsed(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	taken := &v1alpha1.AgentRun{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "reviewer-1"},
+		Spec: v1alpha1.AgentRunSpec{AgentRef: v1alpha1.AgentRef{Name: "other"}, Delivery: &v1alpha1.DeliverySpec{Port: 4100}}}
+	require.NoError(t, w.Create(ctx, taken))
+	foreign := run.BuildPod(&v1alpha1.AgentRun{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "reviewer-2"},
+		Spec: v1alpha1.AgentRunSpec{Runtime: &v1alpha1.AgentRuntime{}, Template: &corev1.PodTemplateSpec{
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "x"}}}}}})
+	foreign.OwnerReferences, foreign.Labels = nil, nil
+	require.NoError(t, w.Create(ctx, foreign))
+	w.agent("reviewer")
+	r := w.theRun("reviewer-2", func(r *v1alpha1.AgentRun) bool {
+		c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.AgentRunConditionSucceeded)
+		return c != nil && strings.Contains(c.Message, "Pod reviewer-2 exists and is not this run's")
+	})
+	assert.Equal(t, v1alpha1.PhasePending, r.Status.Phase)
+	assert.Empty(t, r.Status.PodUID)
+	var still corev1.Pod
+	require.NoError(t, w.Get(ctx, w.key("reviewer-2"), &still))
+	assert.Equal(t, foreign.UID, still.UID)
+	require.NoError(t, w.Get(ctx, w.key("reviewer-1"), taken))
+	assert.Empty(t, taken.Status.Phase, "a delivered run is none of this controller's business (R22)")
+}
+
+// Row 36 and 48: a Secret that is lost under a living Pod is said, and not made anew.
+func TestALostSecretIsSaidAndNotMadeAnew(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	w.agent("reviewer")
+	w.kubelet("reviewer-1", listens)
+	r := w.theRun("reviewer-1", isListening)
+	secret := w.key(pod.SecretName(r.Name, r.UID))
+	require.NoError(t, w.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}}))
+	w.kubelet("reviewer-1", func(s *corev1.PodStatus) { s.ContainerStatuses[0].RestartCount = 1 })
+	w.theRun("reviewer-1", func(r *v1alpha1.AgentRun) bool {
+		return r.Status.Restarts == 1 && is(r, v1alpha1.AgentRunConditionCredentialReady, metav1.ConditionFalse, v1alpha1.ReasonCredentialLost)
+	})
+	assert.True(t, apierrors.IsNotFound(w.Get(ctx, secret, &corev1.Secret{})))
+}
+
+// A template that the webhook did not see (it was stored before it) makes no Pod and says why.
+func TestAnAgentThatContradictsTheContractMakesNoRun(t *testing.T) {
+	w := newWorld(t)
+	a := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "broken"}, Spec: v1alpha1.AgentSpec{
+		Runtime:  v1alpha1.AgentRuntime{Command: []string{"goose"}},
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{HostNetwork: true, Containers: []corev1.Container{{Name: "agent", Image: "x"}}}}}}
+	require.NoError(t, w.Create(t.Context(), a))
+	a = w.agentIs("broken", v1alpha1.AgentConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInvalidTemplate)
+	assert.Contains(t, meta.FindStatusCondition(a.Status.Conditions, v1alpha1.AgentConditionReady).Message, "spec.template.spec.hostNetwork")
+	assert.Empty(t, w.standing("broken"))
+
+	w.change(a, func(a *v1alpha1.Agent) { a.Spec.Template.Spec.HostNetwork = false })
+	w.theRun("broken-1", anyState)
+}
+
+// What Kubernetes refuses (here: a Pod that is invalid) is on the run, in the API server's words.
+func TestAPodThatTheAPIServerRefusesIsSaidOnTheRun(t *testing.T) {
+	w := newWorld(t)
+	a := w.agent("reviewer")
+	w.change(a, func(a *v1alpha1.Agent) { a.Spec.Template.Spec.NodeSelector = map[string]string{"not a label": "x"} })
+	w.eventually("the run says it", func(ctx context.Context) bool {
+		for _, name := range w.standing("reviewer") {
+			var r v1alpha1.AgentRun
+			if w.Get(ctx, w.key(name), &r) == nil {
+				c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.AgentRunConditionSucceeded)
+				if c != nil && strings.Contains(c.Message, "the API server refused the Pod") && strings.Contains(c.Message, "nodeSelector") {
+					return r.Status.Phase == v1alpha1.PhasePending
+				}
+			}
+		}
+		return false
+	})
+}

@@ -114,13 +114,13 @@ func (c *courier) changed(change client.Change) {
 		c.runs.wake(key)
 	}
 	if change.State {
-		c.wakeRunsOn(change.PodUID)
+		c.wakeRunsOn(context.Background(), change.PodUID)
 	}
 }
 
 // wakeRunsOn wakes every run that has a reservation on a Pod.
-func (c *courier) wakeRunsOn(podUID string) {
-	for _, r := range c.reservedOn(context.Background(), podUID) {
+func (c *courier) wakeRunsOn(ctx context.Context, podUID string) {
+	for _, r := range c.reservedOn(ctx, podUID) {
 		c.runs.wake(kube.ObjectKeyFromObject(r))
 	}
 }

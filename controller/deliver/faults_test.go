@@ -432,7 +432,7 @@ func TestHungTargetsDelayNobodyElse(t *testing.T) {
 	}
 	const hung = 64
 	for i := range hung {
-		w.standing(fmt.Sprintf("reviewer-%d", i), harness.Options{Wrap: hang})
+		w.standing(fmt.Sprintf("reviewer-%d", i), harness.Options{Concurrency: 1, Wrap: hang})
 	}
 	w.controller()
 	var runs []*hearthv1.AgentRun

@@ -127,13 +127,13 @@ func (p podReconciler) closeOthers(ctx context.Context, key types.NamespacedName
 			lost = true
 			continue
 		}
-		p.close(podUID)
+		p.close(ctx, podUID)
 	}
 	return lost, nil
 }
 
 // close closes a Link whose Pod is gone, and tells everybody who waits for it.
-func (p podReconciler) close(podUID string) {
+func (p podReconciler) close(ctx context.Context, podUID string) {
 	p.mu.Lock()
 	agent := p.open[podUID].agent
 	delete(p.open, podUID)
@@ -141,7 +141,7 @@ func (p podReconciler) close(podUID string) {
 	p.links.Remove(podUID)
 	p.memory.took(podUID)
 	p.agents.wake(agent)
-	p.wakeRunsOn(podUID)
+	p.wakeRunsOn(ctx, podUID)
 }
 
 func ownedByUID(refs []metav1.OwnerReference, uid types.UID) bool {

@@ -1,0 +1,39 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/remotecommand"
+)
+
+// Exec runs a command in a container and returns what it printed. The error has the end of its standard error.
+func (c *Cluster) Exec(ctx context.Context, pod types.NamespacedName, container string, command ...string) (string, error) {
+	request := c.Typed.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec)
+	executor, err := remotecommand.NewWebSocketExecutor(c.Config, "GET", request.URL().String())
+	if err != nil {
+		return "", fmt.Errorf("exec in %s: %w", pod, err)
+	}
+	var out, problems bytes.Buffer
+	err = executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &out, Stderr: &problems})
+	if err != nil {
+		return out.String(), fmt.Errorf("exec in %s: %w: %s", pod, err, strings.TrimSpace(problems.String()))
+	}
+	return out.String(), nil
+}
+
+// Logs returns the last lines a container wrote, each after its time.
+func (c *Cluster) Logs(ctx context.Context, pod types.NamespacedName, container string, tail int64) (string, error) {
+	out, err := c.Typed.CoreV1().Pods(pod.Namespace).
+		GetLogs(pod.Name, &corev1.PodLogOptions{Container: container, TailLines: &tail, Timestamps: true}).DoRaw(ctx)
+	if err != nil {
+		return "", fmt.Errorf("logs of %s: %w", pod, err)
+	}
+	return string(out), nil
+}

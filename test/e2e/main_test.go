@@ -1,0 +1,94 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/hearthdev/hearth/test/cluster"
+)
+
+const (
+	// envReady says that images and controller are in the cluster already.
+	envReady = "HEARTH_E2E_READY"
+	// envKeep keeps the namespaces, to look at them afterwards.
+	envKeep = "HEARTH_E2E_KEEP"
+	// envRemote pretends that the node is another machine.
+	envRemote = "HEARTH_E2E_REMOTE"
+	// envStranger makes this binary the stranger of TestStranger, which keeps what it hears in that directory.
+	envStranger = "HEARTH_E2E_STRANGER"
+
+	setupLimit = 30 * time.Minute
+	agentImage = "localhost/hearth-agent-goose:dev"
+)
+
+// suite is what all cases share.
+var suite struct {
+	*cluster.Cluster
+	// id is in the names of this suite's namespaces.
+	id string
+	// model is the scripted model's address, modelNamespace where it runs.
+	model, modelNamespace string
+}
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(envStranger); dir != "" {
+		os.Exit(beStranger(dir))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	started := time.Now()
+	if err := setup(ctx); err != nil {
+		fmt.Fprintf(os.Stderr, "e2e: setup after %s: %v\n", time.Since(started).Round(time.Second), err)
+		stop()
+		os.Exit(1)
+	}
+	fmt.Fprintf(os.Stderr, "e2e: ready after %s\n", time.Since(started).Round(time.Second))
+	code := m.Run()
+	if os.Getenv(envKeep) == "" {
+		deleteNamespace(ctx, suite.modelNamespace)
+	}
+	stop()
+	os.Exit(code)
+}
+
+// setup brings up what is missing and shows what it waits for.
+func setup(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, setupLimit)
+	defer cancel()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		return err
+	}
+	suite.Cluster, err = cluster.Ensure(ctx, root, os.Getenv, os.Stderr)
+	if err != nil {
+		return err
+	}
+	if os.Getenv(envReady) == "" {
+		digests, err := suite.LoadImages(ctx, root, cluster.Controller, "agent-goose", "llm")
+		if err != nil {
+			return err
+		}
+		if err := suite.Install(ctx, root, digests); err != nil {
+			suite.Explain(ctx, os.Stderr, cluster.SystemNamespace)
+			return err
+		}
+	}
+	suite.id = rand.String(5)
+	suite.modelNamespace = "e2e-" + suite.id + "-model"
+	if err := suite.Namespace(ctx, suite.modelNamespace); err != nil {
+		return err
+	}
+	suite.model, err = suite.Model(ctx, suite.modelNamespace)
+	if err != nil {
+		suite.Explain(ctx, os.Stderr, suite.modelNamespace)
+	}
+	return err
+}

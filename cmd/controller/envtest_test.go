@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/test/apiserver"
+)
+
+var server = apiserver.New(apiserver.Options{})
+
+const reexec = "HEARTH_TEST_CONTROLLER"
+
+// TestMain is also the controller itself: a test starts this binary again with its flags, so that signals and exit codes are real.
+func TestMain(m *testing.M) {
+	if os.Getenv(reexec) != "" {
+		main()
+		return
+	}
+	os.Exit(server.Main(m))
+}
+
+// process is a controller process with the rights of config/rbac.
+type process struct {
+	*exec.Cmd
+	stderr  *bytes.Buffer
+	probes  string
+	webhook int
+}
+
+func start(t *testing.T, kubeconfig string) *process {
+	t.Helper()
+	p := &process{stderr: &bytes.Buffer{}, probes: fmt.Sprintf("127.0.0.1:%d", freePort(t)), webhook: freePort(t)}
+	p.Cmd = exec.CommandContext(t.Context(), os.Args[0], "--metrics-bind-address=0", "--health-probe-bind-address="+p.probes, fmt.Sprintf("--webhook-port=%d", p.webhook)) //nolint:gosec // this binary
+	p.Env = append(os.Environ(), reexec+"=1", "KUBECONFIG="+kubeconfig)
+	p.Stderr = p.stderr
+	require.NoError(t, p.Start())
+	t.Cleanup(func() {
+		if p.ProcessState == nil {
+			_ = p.Process.Kill()
+			_ = p.Wait()
+		}
+		if t.Failed() {
+			t.Log(p.stderr.String())
+		}
+	})
+	return p
+}
+
+func (p *process) ready(t *testing.T) bool {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.probes+"/readyz", nil)
+	require.NoError(t, err)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = response.Body.Close() }()
+	return response.StatusCode == http.StatusOK
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func kubeconfig(t *testing.T, c *rest.Config) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: c.Host, CertificateAuthorityData: c.CAData}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": {ClientCertificateData: c.CertData, ClientKeyData: c.KeyData,
+			Impersonate: c.Impersonate.UserName, ImpersonateGroups: c.Impersonate.Groups}},
+		Contexts: map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}}, CurrentContext: "x",
+	}, file))
+	return file
+}
+
+func holder(ctx context.Context, t *testing.T, c client.Client) string {
+	t.Helper()
+	var lease coordinationv1.Lease
+	if err := c.Get(ctx, client.ObjectKey{Namespace: "hearth-system", Name: leaseName}, &lease); err != nil {
+		return ""
+	}
+	return ptr.Deref(lease.Spec.HolderIdentity, "")
+}
+
+// The binary as it is installed: its own rights only, certificates that it makes itself, webhooks that the API server calls by
+// TLS, two replicas of which one leads, and a lease that is given up at SIGTERM.
+func TestTheBinaryRunsWithItsOwnRightsAndGivesItsLeaseUp(t *testing.T) {
+	admin, ctx := server.Client(t), t.Context()
+	root, err := apiserver.Root()
+	require.NoError(t, err)
+	file := kubeconfig(t, server.Controller(t))
+
+	first := start(t, file)
+	require.Eventually(t, func() bool { return holder(ctx, t, admin) != "" }, time.Minute, 50*time.Millisecond)
+	assert.False(t, first.ready(t), "not ready without its certificate")
+	require.NoError(t, apiserver.Apply(ctx, server.Admin(t), filepath.Join(root, "config", "webhook")))
+	require.Eventually(t, func() bool { return first.ready(t) }, time.Minute, 50*time.Millisecond)
+	second := start(t, file)
+	require.Eventually(t, func() bool { return second.ready(t) }, time.Minute, 50*time.Millisecond, "every replica serves admission")
+
+	someone := server.ClientAsGroup(t, "someone", "system:masters")
+	for _, p := range []*process{first, second} {
+		reach(t, admin, p.webhook)
+		require.Eventually(t, func() bool { // the API server takes a moment to see where they are
+			err := someone.Create(ctx, &v1alpha1.AgentRun{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "work"},
+				Spec: v1alpha1.AgentRunSpec{AgentRef: v1alpha1.AgentRef{Name: "nobody"}}}, client.DryRunAll)
+			return err != nil && strings.Contains(err.Error(), "[MissingAgent]")
+		}, 30*time.Second, 50*time.Millisecond)
+	}
+
+	before := holder(ctx, t, admin)
+	require.NoError(t, first.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, first.Wait(), "a clean end is exit code 0")
+	require.Eventually(t, func() bool { h := holder(ctx, t, admin); return h != "" && h != before }, 10*time.Second, 50*time.Millisecond,
+		"the lease was given up: nobody waits until it runs out")
+
+	// What the second one does now, it does with the first one's certificate and as the leader.
+	require.NoError(t, someone.Create(ctx, &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "reviewer"},
+		Spec: v1alpha1.AgentSpec{GoalTemplate: "Review ${change}.", Runtime: v1alpha1.AgentRuntime{Command: []string{"goose", "acp"}, Delivery: &v1alpha1.DeliveryRuntime{}},
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "i"}}}}}}))
+	require.Eventually(t, func() bool {
+		return admin.Get(ctx, client.ObjectKey{Namespace: "default", Name: "reviewer-1"}, &corev1.Pod{}) == nil
+	}, 30*time.Second, 50*time.Millisecond)
+	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, second.Wait())
+	for _, p := range []*process{first, second} {
+		assert.NotContains(t, strings.ToLower(p.stderr.String()), "forbidden", "least rights are enough")
+	}
+}
+
+// reach makes the webhooks' Service mean a port of this machine. The name in the certificate stays the Service's.
+func reach(t *testing.T, admin client.Client, port int) {
+	t.Helper()
+	ctx, at := t.Context(), ptr.To(int32(port)) //nolint:gosec // a port
+	service := &corev1.Service{}
+	require.NoError(t, admin.Get(ctx, client.ObjectKey{Namespace: "hearth-system", Name: webhookService}, service))
+	service.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}
+	require.NoError(t, admin.Update(ctx, service))
+	var m admissionregistrationv1.MutatingWebhookConfiguration
+	require.NoError(t, admin.Get(ctx, client.ObjectKey{Name: webhookConfiguration}, &m))
+	m.Webhooks[0].ClientConfig.Service.Port = at
+	require.NoError(t, admin.Update(ctx, &m))
+	var v admissionregistrationv1.ValidatingWebhookConfiguration
+	require.NoError(t, admin.Get(ctx, client.ObjectKey{Name: webhookConfiguration}, &v))
+	for i := range v.Webhooks {
+		v.Webhooks[i].ClientConfig.Service.Port = at
+	}
+	require.NoError(t, admin.Update(ctx, &v))
+}

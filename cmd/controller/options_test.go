@@ -1,0 +1,43 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func none(string) string { return "" }
+
+func TestFlagsHaveUsefulDefaults(t *testing.T) {
+	o, err := parse(nil, none, nil)
+	require.NoError(t, err)
+	assert.Equal(t, options{metrics: ":8080", probes: ":8081", webhookPort: 9443, leaderElect: true, namespace: "hearth-system"}, o)
+	o, err = parse([]string{"--leader-elect=false", "--log-level=debug"}, func(string) string { return "elsewhere" }, nil)
+	require.NoError(t, err)
+	assert.Equal(t, "elsewhere", o.namespace)
+	assert.Equal(t, slog.LevelDebug, o.level)
+	assert.False(t, o.leaderElect)
+}
+
+func TestBadFlagsAreNamedWithWhatIsExpected(t *testing.T) {
+	for arg, says := range map[string]string{
+		"--no-such":              "-no-such",
+		"--webhook-port=many":    "-webhook-port",
+		"--webhook-port=0":       "expected a port from 1 to 65535",
+		"--webhook-port=70000":   "expected a port from 1 to 65535",
+		"--log-level=loud":       "-log-level",
+		"--leader-elect=perhaps": "-leader-elect",
+		"serve":                  `unexpected argument "serve": expected flags only`,
+	} {
+		_, err := parse([]string{arg}, none, &bytes.Buffer{})
+		require.ErrorContains(t, err, says, arg)
+	}
+	var usage bytes.Buffer
+	_, err := parse([]string{"-h"}, none, &usage)
+	require.ErrorIs(t, err, flag.ErrHelp)
+	assert.Contains(t, usage.String(), "-health-probe-bind-address")
+}

@@ -24,10 +24,6 @@ const (
 	webhookConfiguration = "hearth-admission"
 )
 
-// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=hearth-system,resources=leases,verbs=create
-// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=hearth-system,resources=leases,resourceNames=hearth-controller,verbs=get;update
-// +kubebuilder:rbac:groups="",namespace=hearth-system,resources=events,verbs=create;patch
-
 // newKeeper keeps the webhook certificate with a client of its own: it works before the caches do.
 func newKeeper(config *rest.Config, o options) (*certs.Keeper, error) {
 	scheme, err := newScheme()

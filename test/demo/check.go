@@ -15,7 +15,7 @@ func (f failedChecks) Error() string { return "not as it should be:\n  " + strin
 
 // check holds the demo to its promise: three runs recorded Succeeded by one standing Pod, with the right
 // output, and the side effect there exactly once.
-func check(results []result, m marker, marked string) error {
+func check(results []result, m marker, marked string, unread error) error {
 	var wrong failedChecks
 	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	pods := map[string]bool{}
@@ -37,7 +37,9 @@ func check(results []result, m marker, marked string) error {
 	if len(wrong) == 0 && len(pods) != 1 {
 		complain("expected one standing Pod to carry out every run, were %d", len(pods))
 	}
-	if want := m.token + "\n"; marked != want {
+	if unread != nil {
+		complain("%v", unread)
+	} else if want := m.token + "\n"; marked != want {
 		complain("marker %s: expected one line %q, holds %q", m.file(), m.token, marked)
 	}
 	if len(wrong) > 0 {

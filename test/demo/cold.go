@@ -15,6 +15,8 @@ import (
 const (
 	coldName  = "cold-start"
 	coldLimit = 2 * time.Minute
+	// removeLimit also holds when the demo was interrupted.
+	removeLimit = 10 * time.Second
 )
 
 // coldStart makes another Pod exactly like the standing one and measures, by this client's clock, how long it
@@ -40,7 +42,11 @@ func coldStart(ctx context.Context, c *cluster.Cluster, standing string) (time.D
 	if err := c.Client.Create(ctx, cold); err != nil {
 		return 0, fmt.Errorf("create Pod %s: %w", coldName, err)
 	}
-	defer func() { _ = remove(context.WithoutCancel(ctx), c, cold) }()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeLimit)
+		defer cancel()
+		_ = remove(ctx, c, cold)
+	}()
 	for event := range watch.ResultChan() {
 		if pod, ok := event.Object.(*corev1.Pod); ok && pod.UID == cold.UID && isReady(pod) {
 			return time.Since(sent), nil

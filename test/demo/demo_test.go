@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -103,7 +104,7 @@ func TestCheckAcceptsOnlyWhatTheDemoPromises(t *testing.T) {
 		}
 		return out
 	}
-	require.NoError(t, check(good(), m, m.token+"\n"))
+	require.NoError(t, check(good(), m, m.token+"\n", nil))
 	for _, tt := range []struct {
 		name, want string
 		change     func(rs []result, marked *string)
@@ -123,23 +124,32 @@ func TestCheckAcceptsOnlyWhatTheDemoPromises(t *testing.T) {
 			rs, marked := good(), m.token+"\n"
 			tt.change(rs, &marked)
 			var wrong failedChecks
-			require.ErrorAs(t, check(rs, m, marked), &wrong)
+			require.ErrorAs(t, check(rs, m, marked, nil), &wrong)
 			require.Len(t, wrong, 1)
 			assert.Contains(t, wrong[0], tt.want)
 		})
 	}
 }
 
+func TestAMarkerThatCannotBeReadIsNoMarker(t *testing.T) {
+	m := newMarker()
+	var rs []result
+	for _, a := range asks(m, true) {
+		rs = append(rs, ended(a, a.want))
+	}
+	require.ErrorContains(t, check(rs, m, m.token+"\n", errors.New("no such file")), "no such file")
+}
+
 func TestARealModelMayChooseItsWordsButMustReportTheMarker(t *testing.T) {
 	m := newMarker()
 	a := asks(m, false)
 	rs := []result{ended(a[0], "looks fine"), ended(a[1], "it printed "+m.token), ended(a[2], "no races")}
-	require.NoError(t, check(rs, m, m.token+"\n"))
+	require.NoError(t, check(rs, m, m.token+"\n", nil))
 	rs[0].run.Status.Output.Value = "  "
-	require.Error(t, check(rs, m, m.token+"\n"))
+	require.Error(t, check(rs, m, m.token+"\n", nil))
 	rs[0].run.Status.Output.Value = "x"
 	rs[1].run.Status.Output.Value = "done"
-	require.Error(t, check(rs, m, m.token+"\n"))
+	require.Error(t, check(rs, m, m.token+"\n", nil))
 }
 
 func TestTimelineCountsFromTheSendAndFromTheMomentBefore(t *testing.T) {
@@ -160,7 +170,10 @@ review-x  Succeeded/Completed on reviewer-0
 	out.Reset()
 	r.run.Status.StartTime, r.run.Status.Message = nil, strings.Repeat("ä", maxLine+1)
 	printTimeline(&out, r)
+	r.run.Status.Output = nil
+	printTimeline(&out, r)
 	assert.Contains(t, out.String(), "  started   not recorded\n")
+	assert.Contains(t, out.String(), "  output    (none)\n")
 	assert.Contains(t, out.String(), "  message   "+strings.Repeat("ä", maxLine)+"…\n")
 }
 

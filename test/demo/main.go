@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -43,15 +42,12 @@ func run(ctx context.Context) int {
 		fmt.Fprintln(os.Stderr, "demo: interrupted; what was made stays: make demo goes on from there, make demo-down removes it")
 		return exitInterrupted
 	}
-	fmt.Fprintln(os.Stderr, "demo:", err)
-	var checks failedChecks
-	if c != nil && !errors.As(err, &checks) {
-		fmt.Fprintln(os.Stderr, "\nwhat the cluster says:")
-	}
 	if c != nil {
+		fmt.Fprintln(os.Stderr, "\nwhat the cluster says:")
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainLimit)
 		defer cancel()
 		c.Explain(ctx, os.Stderr, systemNamespace, demoNamespace)
 	}
+	fmt.Fprintln(os.Stderr, "\ndemo:", err)
 	return exitFailed
 }

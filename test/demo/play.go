@@ -26,14 +26,11 @@ func play(ctx context.Context, c *cluster.Cluster, p provider, out io.Writer) er
 		}
 		results = append(results, r)
 	}
-	marked, err := readMarker(ctx, c, results[1], m)
-	if err != nil {
-		marked = err.Error()
-	}
+	marked, unread := readMarker(ctx, c, results[1], m)
 	for _, r := range results {
 		printTimeline(out, r)
 	}
-	if err := check(results, m, marked); err != nil {
+	if err := check(results, m, marked, unread); err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintf(out, "\nmarker    %s in Pod %s holds %q: the shell command ran once\n", m.file(), results[1].run.Status.PodName, strings.TrimSpace(marked))
@@ -90,12 +87,14 @@ func printNext(out io.Writer, kubeconfig, run string) {
 	_, _ = fmt.Fprintf(out, `
 Next:
   export KUBECONFIG=%[1]s
-  export PATH=$(hack/cluster/cluster assets):$PATH          # kubectl
-  kubectl -n %[2]s get agentrun %[3]s -o yaml               # what was asked, what it was resolved to, what came of it
-  # ask for something yourself:
+  export PATH=$(hack/cluster/cluster assets):$PATH
+  # what was asked, what it was resolved to, what came of it
+  kubectl -n %[2]s get agentrun %[3]s -o yaml
+  # ask for something yourself
   echo '{"apiVersion":"hearth.dev/v1alpha1","kind":"AgentRun","metadata":{"generateName":"review-"},"spec":{"agentRef":{"name":"reviewer"},"parameters":{"change":"PR 20","concern":"style"}}}' |
     kubectl -n %[2]s create -f -
   kubectl -n %[2]s get agentruns --watch
-  make demo-down                                                # remove everything
+  # remove everything
+  make demo-down
 `, kubeconfig, demoNamespace, run)
 }

@@ -59,7 +59,7 @@ func asks(m marker, scripted bool) []ask {
 // deliver creates one run and waits for its record.
 func deliver(ctx context.Context, c *cluster.Cluster, a ask) (result, error) {
 	r := result{ask: a}
-	r.run.Namespace, r.run.GenerateName = demoNamespace, "review-"
+	r.run.Namespace, r.run.GenerateName, r.run.Labels = demoNamespace, "review-", ofDemo
 	r.run.Spec = hearthv1.AgentRunSpec{AgentRef: hearthv1.AgentRef{Name: agentName}, Parameters: a.parameters}
 	r.sent = time.Now()
 	if err := c.Client.Create(ctx, &r.run); err != nil {

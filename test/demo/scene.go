@@ -30,6 +30,9 @@ const (
 	goneLimit  = 3 * time.Minute
 )
 
+// ofDemo labels the runs that the demo makes.
+var ofDemo = map[string]string{"demo": "review"}
+
 //go:embed reviewer.yaml
 var reviewer []byte
 
@@ -58,7 +61,19 @@ func prepare(ctx context.Context, c *cluster.Cluster, p provider) error {
 	if err := applyAgent(ctx, c, digests[agentImage]+"/"+secret); err != nil {
 		return err
 	}
+	if err := forget(ctx, c.Client); err != nil {
+		return err
+	}
 	return standing(ctx, c)
+}
+
+// forget deletes the records of earlier demos; runs that somebody else made stay.
+func forget(ctx context.Context, c client.Client) error {
+	err := c.DeleteAllOf(ctx, &hearthv1.AgentRun{}, client.InNamespace(demoNamespace), client.MatchingLabels(ofDemo))
+	if err != nil {
+		return fmt.Errorf("delete the runs of earlier demos: %w", err)
+	}
+	return nil
 }
 
 // writeProvider stores the agent's environment and returns the Secret's version.
@@ -105,7 +120,7 @@ func removeAgent(ctx context.Context, c *cluster.Cluster, agent *hearthv1.Agent)
 	if err := c.Client.Delete(ctx, agent); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	return c.Wait(ctx, "the agent of an earlier demo to go", goneLimit, func(ctx context.Context) (bool, string, error) {
+	return c.Wait(ctx, "end of an earlier demo's agent", goneLimit, func(ctx context.Context) (bool, string, error) {
 		var pods corev1.PodList
 		if err := c.Client.List(ctx, &pods, client.InNamespace(demoNamespace), client.MatchingLabels{hearthv1.LabelAgent: agentName}); err != nil {
 			return false, "", err
@@ -117,7 +132,7 @@ func removeAgent(ctx context.Context, c *cluster.Cluster, agent *hearthv1.Agent)
 }
 
 func standing(ctx context.Context, c *cluster.Cluster) error {
-	return c.Wait(ctx, "agent "+agentName+" to stand", readyLimit, func(ctx context.Context) (bool, string, error) {
+	return c.Wait(ctx, "standing agent "+agentName, readyLimit, func(ctx context.Context) (bool, string, error) {
 		agent := &hearthv1.Agent{}
 		if err := c.Client.Get(ctx, client.ObjectKey{Namespace: demoNamespace, Name: agentName}, agent); err != nil {
 			return false, "", err

@@ -56,7 +56,11 @@ func printTimeline(w io.Writer, r result) {
 	if s.Message != "" {
 		_, _ = fmt.Fprintf(w, "  message   %s\n", clip(s.Message))
 	}
-	for i, line := range strings.Split(strings.TrimRight(output(r.run), "\n"), "\n") {
+	said := strings.TrimRight(output(r.run), "\n")
+	if said == "" {
+		said = "(none)"
+	}
+	for i, line := range strings.Split(said, "\n") {
 		title := "output"
 		if i > 0 {
 			title = ""

@@ -5,6 +5,7 @@
 package cluster
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -106,19 +107,17 @@ func (c *Cluster) LoadImages(ctx context.Context, root string, images ...string)
 
 // digests reads the lines "tag digest archive" that the image tool prints, one for each image in order.
 func digests(images []string, out string) (map[string]string, error) {
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if len(lines) != len(images) {
-		return nil, fmt.Errorf("image build: expected a line for each of %q, got %d", images, len(lines))
-	}
 	found := map[string]string{}
-	for i, line := range lines {
-		words := strings.Fields(line)
+	lines := bufio.NewScanner(strings.NewReader(out))
+	for _, image := range images {
+		lines.Scan()
+		words := strings.Fields(lines.Text())
 		if len(words) != 3 {
-			return nil, fmt.Errorf("image build: expected \"tag digest archive\", got %q", line)
+			return nil, fmt.Errorf("image build %s: expected \"tag digest archive\", got %q", image, lines.Text())
 		}
-		found[images[i]] = words[1]
+		found[image] = words[1]
 	}
-	return found, nil
+	return found, lines.Err()
 }
 
 // command runs a tool of ours with its progress shown and returns what it printed.

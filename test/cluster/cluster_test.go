@@ -16,23 +16,24 @@ import (
 
 func TestReadPutsInInstallOrder(t *testing.T) {
 	dir := t.TempDir()
-	write := func(name, text string) {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
 	}
-	write("a/hooks.yaml", "kind: ValidatingWebhookConfiguration\nmetadata: {name: hooks}\n---\nkind: Deployment\nmetadata: {name: d}\n")
-	write("b/ns.yaml", "# only a comment\n---\nkind: Service\nmetadata: {name: s}\n---\nkind: Namespace\nmetadata: {name: room}\n")
-	write("b/crd.yaml", "kind: CustomResourceDefinition\nmetadata: {name: c}\n")
-	write("b/kustomization.yaml", "resources: [ns.yaml]\n")
-	write("b/notes.txt", "not: [yaml")
-
-	objects, err := Read(dir)
+	objects, err := Read(
+		write("hooks.yaml", "kind: ValidatingWebhookConfiguration\nmetadata: {name: hooks}\n---\nkind: Deployment\nmetadata: {name: deployment}\n"),
+		write("base.yaml", "# only a comment\n---\nkind: Service\nmetadata: {name: service}\n---\nkind: Namespace\nmetadata: {name: room}\n"),
+		write("crd.yaml", "kind: CustomResourceDefinition\nmetadata: {name: kinds}\n"))
 	require.NoError(t, err)
 	var kinds []string
 	for _, object := range objects {
 		kinds = append(kinds, object.GetKind())
 	}
 	assert.Equal(t, []string{"Namespace", "CustomResourceDefinition", "Service", "Deployment", "ValidatingWebhookConfiguration"}, kinds)
+
+	_, err = Read(write("bad.yaml", "kind: Pod\n"))
+	require.ErrorContains(t, err, "bad.yaml: document 1: expected kind and metadata.name")
 }
 
 func TestParseNamesTheBadDocument(t *testing.T) {

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -32,37 +30,24 @@ var installOrder = map[string]int{
 	"MutatingWebhookConfiguration": 1, "ValidatingWebhookConfiguration": 1,
 }
 
-// Read reads YAML files, and all of them below directories but kustomizations, in install order.
-func Read(paths ...string) ([]*unstructured.Unstructured, error) {
+// Read reads YAML files and puts their objects in install order.
+func Read(files ...string) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
-	for _, path := range paths {
-		err := filepath.WalkDir(path, func(file string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || filepath.Ext(file) != ".yaml" || entry.Name() == kustomization {
-				return err
-			}
-			content, err := os.ReadFile(file) // #nosec G304 -- the project's own manifests
-			if err != nil {
-				return err
-			}
-			objects, err := Parse(content)
-			if err != nil {
-				return fmt.Errorf("%s: %w", file, err)
-			}
-			all = append(all, objects...)
-			return nil
-		})
+	for _, file := range files {
+		content, err := os.ReadFile(file) // #nosec G304 -- the project's own manifests
 		if err != nil {
 			return nil, err
 		}
+		objects, err := Parse(content)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, objects...)
 	}
-	sortForInstall(all)
-	return all, nil
-}
-
-func sortForInstall(objects []*unstructured.Unstructured) {
-	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int {
+	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int {
 		return installOrder[a.GetKind()] - installOrder[b.GetKind()]
 	})
+	return all, nil
 }
 
 // Parse reads the documents of one YAML text.

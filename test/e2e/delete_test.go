@@ -40,29 +40,29 @@ func TestDeletedWhileRunning(t *testing.T) {
 	err := suite.Client.Get(t.Context(), r.key("endless"), &gone)
 	require.True(t, apierrors.IsNotFound(err), "a deleted run is gone at once, got %v", err)
 
-	r.wait("the work to stop", stopLimit, func(context.Context) (bool, string, error) {
-		left := r.processesWith(pod, ticks)
+	r.wait("the work to stop", stopLimit, func(ctx context.Context) (bool, string, error) {
+		left := r.processesWith(ctx, pod, ticks)
 		return len(left) == 0, fmt.Sprintf("%d processes left", len(left)), nil
 	})
 	t.Logf("no process is left %s after the delete", time.Since(deleted).Round(100*time.Millisecond))
 	size, since := -1, time.Now()
-	r.wait("the file to stay as it is", stopLimit, func(context.Context) (bool, string, error) {
-		if now := len(r.lines(pod, ticks)); now != size {
+	r.wait("the file to stay as it is", stopLimit, func(ctx context.Context) (bool, string, error) {
+		if now := len(r.lines(ctx, pod, ticks)); now != size {
 			size, since = now, time.Now()
 		}
 		return time.Since(since) >= stillFor, fmt.Sprintf("%d lines", size), nil
 	})
 	r.succeeds("after-delete", reviewer)
-	assert.Len(t, r.lines(pod, ticks), size, "it grew again")
-	assert.Empty(t, r.processesWith(pod, ticks))
+	assert.Len(t, r.lines(t.Context(), pod, ticks), size, "it grew again")
+	assert.Empty(t, r.processesWith(t.Context(), pod, ticks))
 }
 
 // processesWith are the command lines in the Pod that have the word; the one that looks has it not.
-func (r *room) processesWith(pod *corev1.Pod, word string) []string {
+func (r *room) processesWith(ctx context.Context, pod *corev1.Pod, word string) []string {
 	r.t.Helper()
 	var found []string
 	const commandLines = `for p in /proc/[0-9]*; do tr '\0' ' ' < $p/cmdline; echo; done 2>/dev/null`
-	for line := range strings.Lines(r.sh(pod, commandLines)) {
+	for line := range strings.Lines(r.sh(ctx, pod, commandLines)) {
 		if strings.Contains(line, word) {
 			found = append(found, strings.TrimSpace(line))
 		}

@@ -58,7 +58,7 @@ func TestDelivery(t *testing.T) {
 	assert.Equal(t, standing.Status.PodUID, run.Status.Delivery.PodUID)
 	r.inOrder(run)
 	r.ownsNoPod(run)
-	assert.Equal(t, []string{"counted"}, r.lines(r.pod(reviewer), effects), "I1: one side effect")
+	assert.Equal(t, []string{"counted"}, r.lines(t.Context(), r.pod(reviewer), effects), "I1: one side effect")
 }
 
 // inOrder: the times that a person would subtract are there, with fractions of a second, and in order.
@@ -105,14 +105,14 @@ func (r *room) succeeds(name, agent string) {
 	run := r.ended(name, patiently)
 	require.Equal(r.t, metav1.ConditionTrue, succeeded(run).Status, "%s: %s", succeeded(run).Reason, run.Status.Message)
 	assert.Contains(r.t, run.Status.Output.Value, "it works")
-	assert.Equal(r.t, []string{"once"}, r.lines(r.pod(agent), file), "I1: one side effect")
+	assert.Equal(r.t, []string{"once"}, r.lines(r.t.Context(), r.pod(agent), file), "I1: one side effect")
 }
 
 // waitLines waits until a file in the Pod has that many lines.
 func (r *room) waitLines(pod *corev1.Pod, file string, count int) {
 	r.t.Helper()
 	r.wait("the side effects in "+file, shortly, func(ctx context.Context) (bool, string, error) {
-		lines := r.lines(pod, file)
+		lines := r.lines(ctx, pod, file)
 		return len(lines) >= count, fmt.Sprintf("%d of %d lines", len(lines), count), nil
 	})
 }

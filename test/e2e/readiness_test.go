@@ -40,12 +40,12 @@ func TestReadiness(t *testing.T) {
 	r.seeWindow(standing)
 
 	pod := r.pod(gated)
-	r.sh(pod, "touch /work/open")
+	r.sh(t.Context(), pod, "touch /work/open")
 	flip, err := r.watched.first(t.Context(), shortly, func(run *hearthv1.AgentRun) bool {
 		return run.Name == standing && acpReady(run).Status == metav1.ConditionTrue
 	})
 	require.NoError(t, err)
-	dialled := r.dial(pod, flip.run.Status.Address) // before anything else: one dial, no retry
+	dialled := r.dial(t.Context(), pod, flip.run.Status.Address) // before anything else: one dial, no retry
 	require.NoError(t, dialled, "the first dial after ACPReady turned True")
 
 	assert.Equal(t, hearthv1.ReasonListening, acpReady(flip.run).Reason)
@@ -85,11 +85,11 @@ func (r *room) seeWindow(standing string) {
 	assert.NotEmpty(r.t, acpReady(run).Message, "NotListening carries the Pod's own message")
 	assert.Empty(r.t, run.Status.Address, "there is nothing to dial")
 	// The harness is up, its agent is not: 4100 answers and 4000 refuses.
-	r.wait("the delivery port", shortly, func(context.Context) (bool, string, error) {
-		err := r.dial(&pod, net.JoinHostPort(pod.Status.PodIP, deliveryPort))
+	r.wait("the delivery port", shortly, func(ctx context.Context) (bool, string, error) {
+		err := r.dial(ctx, &pod, net.JoinHostPort(pod.Status.PodIP, deliveryPort))
 		return err == nil, "open", err
 	})
-	require.ErrorIs(r.t, r.dial(&pod, net.JoinHostPort(pod.Status.PodIP, "4000")), syscall.ECONNREFUSED, "4000 is closed while the agent is down")
+	require.ErrorIs(r.t, r.dial(r.t.Context(), &pod, net.JoinHostPort(pod.Status.PodIP, "4000")), syscall.ECONNREFUSED, "4000 is closed while the agent is down")
 	_, said := r.saidListening(&pod)
 	require.False(r.t, said, "the harness says it listens while its agent has not started")
 	for _, s := range r.watched.of(standing) {
@@ -100,9 +100,9 @@ func (r *room) seeWindow(standing string) {
 var remoteRefusal = regexp.MustCompile(`(?i)connection refused|exit code 1`)
 
 // dial makes one connection and closes it. When the node is another machine it is made from within the Pod, to the same address.
-func (r *room) dial(pod *corev1.Pod, address string) error {
+func (r *room) dial(ctx context.Context, pod *corev1.Pod, address string) error {
 	if len(podProcesses(pod)) > 0 {
-		conn, err := (&net.Dialer{Timeout: dialLimit}).DialContext(r.t.Context(), "tcp", address)
+		conn, err := (&net.Dialer{Timeout: dialLimit}).DialContext(ctx, "tcp", address)
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (r *room) dial(pod *corev1.Pod, address string) error {
 	if err != nil {
 		return err
 	}
-	_, err = suite.Exec(r.t.Context(), client.ObjectKeyFromObject(pod), hearthv1.AgentContainer, "nc", "-z", "-w", "2", host, port)
+	_, err = suite.Exec(ctx, client.ObjectKeyFromObject(pod), hearthv1.AgentContainer, "nc", "-z", "-w", "2", host, port)
 	if err != nil && remoteRefusal.MatchString(err.Error()) {
 		return fmt.Errorf("%w: %w", syscall.ECONNREFUSED, err)
 	}

@@ -47,7 +47,7 @@ func TestControllerKilled(t *testing.T) {
 		assert.EqualValues(t, 1, run.Status.Delivery.Attempt)
 		assert.Zero(t, run.Status.Delivery.Losses, "a restart of the controller loses nothing")
 	}
-	assert.ElementsMatch(t, []string{"early", "late"}, r.lines(pod, effects), "I1: one side effect each")
+	assert.ElementsMatch(t, []string{"early", "late"}, r.lines(t.Context(), pod, effects), "I1: one side effect each")
 	require.NoError(t, suite.WaitAdmission(t.Context()))
 }
 
@@ -55,7 +55,7 @@ func TestControllerKilled(t *testing.T) {
 // waits until kubelet started the next one.
 func (r *room) killController() {
 	r.t.Helper()
-	pods := r.controllers()
+	pods := r.controllers(r.t.Context())
 	require.NotEmpty(r.t, pods, "no controller runs")
 	for _, pod := range pods {
 		if pid := mainProcess(&pod, pod.Spec.Containers[0].Name); pid != 0 {
@@ -66,9 +66,9 @@ func (r *room) killController() {
 		r.t.Logf("the node is another machine: %s is deleted without grace", pod.Name)
 		require.NoError(r.t, suite.Client.Delete(r.t.Context(), &pod, client.GracePeriodSeconds(0)))
 	}
-	r.wait("the next controller", patiently, func(context.Context) (bool, string, error) {
+	r.wait("the next controller", patiently, func(ctx context.Context) (bool, string, error) {
 		next := 0
-		for _, pod := range r.controllers() {
+		for _, pod := range r.controllers(ctx) {
 			id := containerID(&pod, pod.Spec.Containers[0].Name)
 			for _, old := range pods {
 				if id == containerID(&old, old.Spec.Containers[0].Name) {
@@ -84,10 +84,10 @@ func (r *room) killController() {
 }
 
 // controllers are the Pods of the controller's Deployments.
-func (r *room) controllers() []corev1.Pod {
+func (r *room) controllers(ctx context.Context) []corev1.Pod {
 	r.t.Helper()
 	var pods corev1.PodList
-	require.NoError(r.t, suite.Client.List(r.t.Context(), &pods, client.InNamespace(cluster.SystemNamespace)))
+	require.NoError(r.t, suite.Client.List(ctx, &pods, client.InNamespace(cluster.SystemNamespace)))
 	var found []corev1.Pod
 	for _, pod := range pods.Items {
 		if owner := metav1.GetControllerOf(&pod); owner != nil && owner.Kind == "ReplicaSet" && pod.DeletionTimestamp == nil {

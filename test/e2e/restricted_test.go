@@ -31,6 +31,6 @@ func TestRestricted(t *testing.T) {
 	require.ErrorContains(t, suite.Client.Create(t.Context(), plain, client.DryRunAll), "violates PodSecurity")
 
 	r.readyAgent(reviewer, nil)
-	assert.NotEqual(t, "0", strings.TrimSpace(r.sh(r.pod(reviewer), "id -u")), "it runs as root")
-	assert.Contains(t, r.sh(r.pod(reviewer), "touch /etc/x 2>&1 || true"), "Read-only file system")
+	assert.NotEqual(t, "0", strings.TrimSpace(r.sh(t.Context(), r.pod(reviewer), "id -u")), "it runs as root")
+	assert.Contains(t, r.sh(t.Context(), r.pod(reviewer), "touch /etc/x 2>&1 || true"), "Read-only file system")
 }

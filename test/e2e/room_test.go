@@ -197,17 +197,17 @@ func (r *room) wait(what string, limit time.Duration, look cluster.Look) {
 }
 
 // sh runs a shell script in the agent container and returns what it printed.
-func (r *room) sh(pod *corev1.Pod, script string) string {
+func (r *room) sh(ctx context.Context, pod *corev1.Pod, script string) string {
 	r.t.Helper()
-	out, err := suite.Exec(r.t.Context(), client.ObjectKeyFromObject(pod), hearthv1.AgentContainer, "sh", "-c", script)
+	out, err := suite.Exec(ctx, client.ObjectKeyFromObject(pod), hearthv1.AgentContainer, "sh", "-c", script)
 	require.NoError(r.t, err)
 	return out
 }
 
 // lines are those of a file in the Pod; a file that is not there has none.
-func (r *room) lines(pod *corev1.Pod, file string) []string {
+func (r *room) lines(ctx context.Context, pod *corev1.Pod, file string) []string {
 	r.t.Helper()
-	return strings.Fields(r.sh(pod, "cat "+file+" 2>/dev/null || true"))
+	return strings.Fields(r.sh(ctx, pod, "cat "+file+" 2>/dev/null || true"))
 }
 
 func (r *room) key(name string) client.ObjectKey {

@@ -29,7 +29,7 @@ func TestAgentCannotReadTheSecret(t *testing.T) {
 	require.Contains(t, run.Status.Output.Value, "looked")
 
 	pod := r.pod(reviewer)
-	found := r.sh(pod, "cat "+loot)
+	found := r.sh(t.Context(), pod, "cat "+loot)
 	assert.Contains(t, found, "at /proc/1\n", "it looked at the harness")
 	assert.Contains(t, found, "GOOSE_PROVIDER=openai", "it could read some environment, so the look was a real one")
 	assert.Contains(t, found, "ermission denied", "the harness's own is closed")

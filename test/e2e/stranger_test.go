@@ -76,7 +76,7 @@ func TestStranger(t *testing.T) {
 	require.Equal(t, metav1.ConditionTrue, succeeded(run).Status, "%s: %s", succeeded(run).Reason, run.Status.Message)
 	assert.Contains(t, run.Status.Output.Value, "carried out "+canary)
 	assert.Equal(t, pod.UID, run.Status.Delivery.PodUID, "the same Pod, its harness is back")
-	assert.Equal(t, []string{canary}, r.lines(pod, effects), "I1: one side effect")
+	assert.Equal(t, []string{canary}, r.lines(t.Context(), pod, effects), "I1: one side effect")
 }
 
 // stranger is a process of ours in a Pod's network.

@@ -37,7 +37,7 @@ type state struct {
 
 func watchRuns(t *testing.T, namespace string) *watched {
 	t.Helper()
-	ctx := t.Context()
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context())) // the test's own ends before its cleanup verifies
 	w := &watched{records: map[types.UID]string{}, more: make(chan struct{})}
 	stream, err := suite.Client.Watch(ctx, &hearthv1.AgentRunList{}, client.InNamespace(namespace))
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func watchRuns(t *testing.T, namespace string) *watched {
 		}
 		w.closed(ctx)
 	}()
-	t.Cleanup(stream.Stop)
+	t.Cleanup(func() { stop(); stream.Stop() })
 	return w
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -213,6 +214,23 @@ func TestALostTargetEndsTheRunOrHasItTriedElsewhere(t *testing.T) {
 			assert.Equal(t, int32(1), got.Status.Delivery.Losses)
 		})
 	}
+}
+
+// Row 22, before anything but the reservation was written: that it had been sent is remembered although its Link is closed.
+func TestATargetLostRightAfterTheAcceptIsNotTakenForUnsent(t *testing.T) {
+	w := newWorld(t)
+	x := w.standing("reviewer-1", harness.Options{})
+	start := time.Now()
+	w.controllerAt(func() time.Time { return start }) // never a quarter second later, so Running is never written
+	run := w.deliver("run", harness.HoldPrefix+goal)
+	require.True(t, w.eventually(func() bool { return effects(run, x) == 1 }))
+	got, err := w.get(run)
+	require.NoError(t, err)
+	require.Nil(t, got.Status.Delivery.AcceptedAt)
+	y := w.standing("reviewer-2", harness.Options{})
+	x.remove()
+	assert.Equal(t, hearthv1.ReasonTargetLost, w.ended(run).Status.Reason)
+	assert.Equal(t, 0, effects(run, y), "it may have run: it is not started again")
 }
 
 // Row 47: an evicted Pod (phase Failed, the object still there) is lost at once.

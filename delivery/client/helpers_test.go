@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,7 +186,48 @@ func (s *stranger) connections() int {
 	return s.accepted
 }
 
-// proxy is a stranger that passes bytes to a real harness until it is told to do something else.
+// front passes connections on to a real harness until it lies: from then on each new one reaches a stranger that says 202.
+type front struct {
+	*stranger
+	lie atomic.Bool
+}
+
+func newFront(t *testing.T, to string) *front {
+	t.Helper()
+	f := &front{}
+	var mu sync.Mutex
+	up := map[net.Conn]net.Conn{}
+	f.stranger = newStranger(t, "127.0.0.1:0", func(request []byte, c net.Conn) {
+		mu.Lock()
+		defer mu.Unlock()
+		if up[c] == nil && f.lie.Load() {
+			_, _ = io.WriteString(c, response(202, "", "{}"))
+			return
+		}
+		if up[c] == nil {
+			u, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", to)
+			if err != nil {
+				return
+			}
+			up[c] = u
+			f.group.Go(func() { _, _ = io.Copy(c, u); _ = u.Close() })
+		}
+		_, _ = up[c].Write(request)
+		f.mu.Lock()
+		f.got.Reset() // what the harness itself got is no concern
+		f.mu.Unlock()
+	})
+	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, u := range up {
+			_ = u.Close()
+		}
+	})
+	return f
+}
+
+// relay is a stranger that passes a request to a real harness and gives back what transform makes of the response.
 func relay(t *testing.T, to string, transform func(response []byte) []byte) *stranger {
 	t.Helper()
 	return newStranger(t, "127.0.0.1:0", func(request []byte, c net.Conn) {

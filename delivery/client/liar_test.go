@@ -128,24 +128,26 @@ func TestAnAnswerThatIsNotToThisRequestIsNotBelieved(t *testing.T) {
 	})
 }
 
-// Row 27 after a good beginning: the harness goes, and a stranger takes its address while work is sent. Keeping connections
-// alive is no reason to trust the next one.
+// Row 27 after a good beginning: the feed's connection still stands, and every new connection reaches a stranger. That the Pod
+// was believed in a moment ago is no reason to trust the next connection.
 func TestAStrangerThatTakesOverAnAddressGetsNoGoal(t *testing.T) {
 	h := harness.Start(t, harness.Options{})
-	cfg := testConfig(t, h.Address)
-	cfg.Backoff = func(int) time.Duration { return time.Hour } // the Link believes in the Pod as long as it can
-	l := verifiedLink(t, cfg)
-	address := h.Address
-	h.Stop()
-	s := newStranger(t, address, func(_ []byte, c net.Conn) { _, _ = io.WriteString(c, response(202, "", "{}")) })
+	f := newFront(t, h.Address)
+	l := verifiedLink(t, testConfig(t, f.listener.Addr().String()))
+	f.lie.Store(true)
 	for i := range int64(4) {
-		require.NoError(t, l.Send(request(l, "a", i+1, secretGoal), 99))
+		require.NoError(t, l.Send(request(l, "a", i+1, secretGoal), 0))
 		a := idle(t, l, "a", i+1)
-		assert.NotEqual(t, delivery.SendAccepted, a.Sent.Outcome)
+		assert.Equal(t, delivery.SendNotTaken, a.Sent.Outcome)
 		assert.Nil(t, a.Seen)
 	}
 	eventually(t, "distrusted", func() bool { return l.Status().State == StateUnreachable })
-	assertOnlyChallenges(t, s)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	assert.Contains(t, f.got.String(), wire.ChallengePath)
+	assert.NotContains(t, f.got.String(), secretGoal)
+	assert.NotContains(t, f.got.String(), wire.RunsPath)
+	assert.Empty(t, h.Runner.Started())
 }
 
 // Row 27 in the middle of a call: on a connection that was proven, an answer that is not the target's ends all belief.

@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -287,4 +289,33 @@ func TestTheQueueOfATargetIsBounded(t *testing.T) {
 	assert.LessOrEqual(t, l.workers, maxWorkers)
 	l.mu.Unlock()
 	close(block)
+}
+
+// A look that began before a send says nothing about after it: its "unknown" must not undo the acceptance.
+func TestAnUnknownFromBeforeTheSendIsNoAbsence(t *testing.T) {
+	asked, release := make(chan struct{}), make(chan struct{})
+	h := harness.Start(t, harness.Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/uid-a") {
+				next.ServeHTTP(w, r)
+				return
+			}
+			early := httptest.NewRecorder()
+			next.ServeHTTP(early, r)
+			close(asked)
+			<-release
+			maps.Copy(w.Header(), early.Header())
+			w.WriteHeader(early.Code)
+			_, _ = w.Write(early.Body.Bytes())
+		})
+	}})
+	l := verifiedLink(t, testConfig(t, h.Address))
+	require.NoError(t, l.Look(runRef("a"), 1))
+	<-asked
+	require.NoError(t, l.Send(request(l, "a", 1, harness.HoldPrefix+"it"), 0))
+	eventually(t, "accepted", func() bool { _, s := seen(l, "a", 1); return s != "" })
+	close(release)
+	a := idle(t, l, "a", 1)
+	assert.False(t, a.Absent)
+	assert.NotNil(t, a.Seen)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 )
 
 // sink takes an answer piece by piece; both kinds of answer (streamed, whole) implement it.
@@ -37,7 +36,6 @@ func (e statusError) Error() string { return e.text }
 const (
 	finishStop  = "stop"
 	finishTools = "tool_calls"
-	hugePiece   = 16 << 10
 )
 
 // player plays one script into one sink.
@@ -149,70 +147,6 @@ func (p *player) figures() *usage {
 	u := usage{Prompt: p.request.promptTokens(), Completion: tokens(p.bytes)}
 	u.Total = u.Prompt + u.Completion
 	return &u
-}
-
-// say emits the text a word a piece; what directives say stands on lines of its own.
-func (p *player) say(text string) error {
-	if text == "" {
-		return nil
-	}
-	if err := p.paragraph(); err != nil {
-		return err
-	}
-	for word := range strings.SplitAfterSeq(text, " ") {
-		if err := p.emit(word); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *player) paragraph() error {
-	p.paragraphs++
-	if p.paragraphs == 1 {
-		return nil
-	}
-	return p.emit("\n")
-}
-
-func (p *player) emit(piece string) error {
-	if piece == "" {
-		return nil
-	}
-	p.bytes += len(piece)
-	return p.sink.text(piece)
-}
-
-func (p *player) slow(ctx context.Context, seconds int) error {
-	if err := p.paragraph(); err != nil {
-		return err
-	}
-	for i := range seconds {
-		if err := p.emit(fmt.Sprintf("word%d ", i+1)); err != nil {
-			return err
-		}
-		select {
-		case <-time.After(p.server.options.Second):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-func (p *player) huge(size int) error {
-	if err := p.paragraph(); err != nil {
-		return err
-	}
-	piece := strings.Repeat("x", hugePiece)
-	for size > 0 {
-		n := min(size, hugePiece)
-		if err := p.emit(piece[:n]); err != nil {
-			return err
-		}
-		size -= n
-	}
-	return nil
 }
 
 func (p *player) shell(command string) (called bool, err error) {

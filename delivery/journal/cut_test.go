@@ -132,7 +132,7 @@ func states(t *testing.T, j *Journal) string {
 // torn within its 80 bytes, which no disk does that writes whole sectors).
 func TestACommitTornAnywhereIsBeforeOrAfter(t *testing.T) {
 	const page = 4096
-	dir := t.TempDir()
+	dir := memoryTempDir(t)
 	j := mustOpen(t, dir)
 	path := filepath.Join(memoryTempDir(t), "torn.db")
 	before := readFile(t, journalFile(dir))
@@ -186,7 +186,7 @@ func dumpBytes(t *testing.T, path string, b []byte) (string, error) {
 
 // Row 19, on a disk that is really full: accepts are refused, and what was promised is kept and can be ended.
 func TestARealFullDiskIsRefusedAndSurvived(t *testing.T) {
-	dir := t.TempDir()
+	dir := memoryTempDir(t)
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
 		t.Skipf("mounting a small file system takes root: %v", err)
 	}

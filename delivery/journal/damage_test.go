@@ -35,7 +35,7 @@ func TestADamagedFileIsMovedAsideAndAnotherJournalBegins(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
+			dir := memoryTempDir(t)
 			j := mustOpen(t, dir)
 			id := j.ID()
 			finish(t, j, key("a", 1), "x")
@@ -66,7 +66,7 @@ func edit(t *testing.T, path string, change func(*bbolt.Tx) error) {
 
 // Row 18: a data directory that was emptied is another journal too.
 func TestALostFileIsAnotherJournal(t *testing.T) {
-	dir := t.TempDir()
+	dir := memoryTempDir(t)
 	j := mustOpen(t, dir)
 	id := j.ID()
 	require.NoError(t, j.Close())
@@ -75,7 +75,7 @@ func TestALostFileIsAnotherJournal(t *testing.T) {
 }
 
 func TestOnlyTheNewestDamagedFilesAreKept(t *testing.T) {
-	dir, c := t.TempDir(), newClock()
+	dir, c := memoryTempDir(t), newClock()
 	for range maxAside + 2 {
 		j := mustOpen(t, dir, func(cfg *Config) { cfg.Now = c.Now })
 		require.NoError(t, j.Close())
@@ -89,7 +89,7 @@ func TestOnlyTheNewestDamagedFilesAreKept(t *testing.T) {
 
 // A trouble of the system is not a damaged file: nothing is moved.
 func TestAnUnreadableFileIsNotTakenForDamaged(t *testing.T) {
-	dir := t.TempDir()
+	dir := memoryTempDir(t)
 	j := mustOpen(t, dir)
 	require.NoError(t, j.Close())
 	require.NoError(t, os.Rename(journalFile(dir), journalFile(dir)+".real"))
@@ -102,7 +102,7 @@ func TestAnUnreadableFileIsNotTakenForDamaged(t *testing.T) {
 
 // Row 18: a file cut anywhere, or with a bit turned anywhere, is either noticed or holds exactly what it held.
 func TestNoCutAndNoTurnedBitIsReadAsSomethingElse(t *testing.T) {
-	dir := t.TempDir()
+	dir := memoryTempDir(t)
 	j := mustOpen(t, dir)
 	for i := range 6 {
 		finish(t, j, key(fmt.Sprintf("run-%d", i), 1), "some output")

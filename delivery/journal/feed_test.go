@@ -20,7 +20,7 @@ func runsOf(p Page) []string {
 
 // SPEC.md, Endpoints: the feed shows each attempt's newest state once, in the order of change, without envelopes.
 func TestTheFeedShowsWhatChangedSince(t *testing.T) {
-	j := mustOpen(t, t.TempDir())
+	j := mustOpen(t, memoryTempDir(t))
 	start := j.Revision()
 	_, err := j.Accept(request("a", 1))
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestTheFeedShowsWhatChangedSince(t *testing.T) {
 }
 
 func TestTheFeedIsPagedAndLosesNothing(t *testing.T) {
-	j := mustOpen(t, t.TempDir())
+	j := mustOpen(t, memoryTempDir(t))
 	var want []string
 	for i := range 20 {
 		run := fmt.Sprintf("run-%02d", i)
@@ -82,7 +82,7 @@ func TestTheFeedIsPagedAndLosesNothing(t *testing.T) {
 }
 
 func TestAChangeWakesThoseWhoWait(t *testing.T) {
-	j := mustOpen(t, t.TempDir())
+	j := mustOpen(t, memoryTempDir(t))
 	for name, change := range map[string]func() error{
 		"accept": func() error { _, err := j.Accept(request("a", 1)); return err },
 		"touch":  func() error { j.Touch(); return nil },

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestAnAttemptIsKeptFromAcceptToRecorded(t *testing.T) {
-	dir, c := t.TempDir(), newClock()
+	dir, c := t.TempDir(), newClock() // on a real disk; the others cut processes and bytes, for which memory will do
 	j := mustOpen(t, dir, func(cfg *Config) { cfg.Now = c.Now })
 	k := key("a", 1)
 	_, err := j.Get(k)
@@ -64,7 +64,7 @@ func TestAnAttemptIsKeptFromAcceptToRecorded(t *testing.T) {
 
 // SPEC.md, Attempt states: what a state does not allow is refused and changes nothing.
 func TestOnlyTheTransitionsOfTheContractAreAllowed(t *testing.T) {
-	j := mustOpen(t, t.TempDir())
+	j := mustOpen(t, memoryTempDir(t))
 	accepted, running, finished, voided := key("accepted", 1), key("running", 1), key("finished", 1), key("voided", 1)
 	for _, k := range []Key{accepted, running, finished, voided} {
 		_, err := j.Accept(request(k.RunUID, 1))
@@ -110,7 +110,7 @@ func TestOnlyTheTransitionsOfTheContractAreAllowed(t *testing.T) {
 
 // Rows 15, 16, 17, 54: what a restart makes of each state.
 func TestARestartSettlesWhatTheLastBootLeft(t *testing.T) {
-	dir := t.TempDir()
+	dir := memoryTempDir(t)
 	j := mustOpen(t, dir)
 	id := j.ID()
 	finish(t, j, key("finished", 1), "kept")
@@ -157,7 +157,7 @@ func TestARestartSettlesWhatTheLastBootLeft(t *testing.T) {
 }
 
 func TestARunsHistoryIsSeenAcrossItsAttempts(t *testing.T) {
-	j := mustOpen(t, t.TempDir())
+	j := mustOpen(t, memoryTempDir(t))
 	finish(t, j, key("a", 1), "x")
 	require.NoError(t, j.Recorded(key("a", 1)))
 	_, err := j.Accept(request("a", 3))
@@ -181,7 +181,7 @@ func TestARunsHistoryIsSeenAcrossItsAttempts(t *testing.T) {
 
 // Point 5: a second harness on the same directory is refused at once, by name.
 func TestASecondJournalOnTheSameDirectoryIsRefused(t *testing.T) {
-	dir := t.TempDir()
+	dir := memoryTempDir(t)
 	j := mustOpen(t, dir)
 	_, err := Open(Config{Dir: dir, Now: newClock().Now})
 	require.ErrorIs(t, err, ErrLocked)
@@ -193,7 +193,7 @@ func TestASecondJournalOnTheSameDirectoryIsRefused(t *testing.T) {
 
 // SPEC.md, Journal: recorded results are kept up to a number and an age, others always; tombstones always.
 func TestRecordedResultsAreDroppedAndTombstonesStay(t *testing.T) {
-	dir, c := t.TempDir(), newClock()
+	dir, c := memoryTempDir(t), newClock()
 	j := mustOpen(t, dir, func(cfg *Config) { cfg.Now, cfg.Keep = c.Now, 2 })
 	runs := []string{"a", "b", "c", "d", "unrecorded"}
 	for _, r := range runs {
@@ -226,7 +226,7 @@ func TestRecordedResultsAreDroppedAndTombstonesStay(t *testing.T) {
 // Row 19: a full disk refuses the accept, and nothing was journalled.
 func TestAFullDiskRefusesAnAcceptAndForgetsNothing(t *testing.T) {
 	var fail error
-	j := mustOpen(t, t.TempDir(), func(cfg *Config) { cfg.BeforeWrite = func(string) error { return fail } })
+	j := mustOpen(t, memoryTempDir(t), func(cfg *Config) { cfg.BeforeWrite = func(string) error { return fail } })
 	// The hook stays full after the reserve is spent, as a disk may that others write to.
 	_, err := j.Accept(request("a", 1))
 	require.NoError(t, err)
@@ -252,7 +252,7 @@ func TestAFullDiskRefusesAnAcceptAndForgetsNothing(t *testing.T) {
 }
 
 func TestAFullBookRefusesAnAcceptButStillVoids(t *testing.T) {
-	j := mustOpen(t, t.TempDir(), func(cfg *Config) { cfg.MaxAttempts = 1 })
+	j := mustOpen(t, memoryTempDir(t), func(cfg *Config) { cfg.MaxAttempts = 1 })
 	_, err := j.Accept(request("a", 1))
 	require.NoError(t, err)
 	_, err = j.Accept(request("b", 1))
@@ -262,14 +262,14 @@ func TestAFullBookRefusesAnAcceptButStillVoids(t *testing.T) {
 }
 
 func TestWithoutRoomForTheReserveNothingIsAccepted(t *testing.T) {
-	j := mustOpen(t, t.TempDir(), func(cfg *Config) { cfg.ReserveBytes = 1 << 50 })
+	j := mustOpen(t, memoryTempDir(t), func(cfg *Config) { cfg.ReserveBytes = 1 << 50 })
 	_, err := j.Accept(request("a", 1))
 	require.ErrorIs(t, err, ErrFull)
 }
 
 // A commit may fail after it was made: only what the file holds decides.
 func TestAFailedCommitIsSettledByWhatTheFileHolds(t *testing.T) {
-	j := mustOpen(t, t.TempDir())
+	j := mustOpen(t, memoryTempDir(t))
 	_, err := j.Accept(request("a", 1))
 	require.NoError(t, err)
 	cause := errors.New("sync failed")
@@ -283,8 +283,31 @@ func TestAFailedCommitIsSettledByWhatTheFileHolds(t *testing.T) {
 	require.NoError(t, err, "the journal goes on")
 }
 
+// SPEC.md, Endpoints: nobody is told of a write before it is synced and known.
+func TestAWriteUnderWayIsNotSeen(t *testing.T) {
+	var j *Journal
+	looked := 0
+	look := func() {
+		if j == nil {
+			return
+		}
+		looked++
+		_, err := j.Get(key("a", 1))
+		assert.ErrorIs(t, err, ErrUnknown)
+		h, err := j.History(key("a", 1))
+		assert.NoError(t, err)
+		assert.Nil(t, h.Same)
+	}
+	j = mustOpen(t, memoryTempDir(t), func(cfg *Config) { cfg.AfterWrite = func(string) { look() } })
+	_, err := j.Accept(request("a", 1))
+	require.NoError(t, err)
+	assert.Equal(t, 1, looked)
+	_, err = j.Get(key("a", 1))
+	require.NoError(t, err)
+}
+
 func TestAClosedJournalRefusesAndDoesNotPanic(t *testing.T) {
-	j := mustOpen(t, t.TempDir())
+	j := mustOpen(t, memoryTempDir(t))
 	require.NoError(t, j.Close())
 	_, err := j.Accept(request("a", 1))
 	require.ErrorIs(t, err, ErrClosed)
@@ -293,7 +316,7 @@ func TestAClosedJournalRefusesAndDoesNotPanic(t *testing.T) {
 }
 
 func TestGoalsNeverReachTheLog(t *testing.T) {
-	dir := t.TempDir()
+	dir := memoryTempDir(t)
 	log, lines := logged(t)
 	j := mustOpen(t, dir, func(cfg *Config) { cfg.Log = log })
 	_, err := j.Accept(request("a", 1))

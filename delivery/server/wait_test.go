@@ -130,6 +130,7 @@ func TestADeliveryMayWaitForItsEnd(t *testing.T) {
 		assert.Equal(t, http.StatusOK, a.status, "known already")
 		assert.Equal(t, "at last", a.attempt(t).Envelope.Output.Value)
 
+		assert.Equal(t, []string{"quick", "slow"}, []string{<-h.actor.began, <-h.actor.began})
 		h.running("blocker")
 		time.AfterFunc(time.Second, func() { h.send(h.call(http.MethodDelete, at("victim"), nil)) })
 		assert.Equal(t, wire.CodeVoided, deliver("victim", 10).problem(t).Code)

@@ -120,7 +120,7 @@ func names(m map[string]*stored) []string { return slices.Sorted(maps.Keys(m)) }
 func goalOf(uid string) string { return "goal of " + uid }
 
 func (w *world) create() {
-	uid, name := w.id("run"), fmt.Sprintf("review-%d", w.below(3))
+	uid, name := w.id("run"), fmt.Sprintf("review-%d", w.below(5))
 	if w.api[name] != nil {
 		return
 	}

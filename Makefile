@@ -19,8 +19,8 @@ help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' Makefile | column -t -s $$'\t'
 
 .PHONY: demo demo-down
-demo: setup cluster-up images-load ## the main job on a real cluster: work delivered to a standing goose (root; MODEL=env for a real model)
-	@MODEL="$(MODEL)" KUBECONFIG="$$(hack/cluster/cluster kubeconfig)" go run ./test/demo
+demo: setup ## the main job on a real cluster: work delivered to a standing goose (root; MODEL=env for a real model)
+	@MODEL="$(MODEL)" go run ./test/demo
 
 demo-down: cluster-down ## remove everything the demo made
 
@@ -32,8 +32,8 @@ test: setup envtest-assets ## all tests but end-to-end: unit, real API server, r
 	@for m in hack/cluster hack/image; do (cd $$m && CGO_ENABLED=1 go test -race -shuffle=on ./...); done
 
 .PHONY: e2e latency
-e2e: setup cluster-up images-load ## end-to-end tests on a real kubelet with real goose (root)
-	@KUBECONFIG="$$(hack/cluster/cluster kubeconfig)" go test -tags e2e -count=1 -timeout 20m -v ./test/e2e/...
+e2e: setup ## end-to-end tests on a real kubelet with real goose (root)
+	@go test -tags e2e -count=1 -timeout 20m -v ./test/e2e
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME

@@ -447,7 +447,8 @@ func TestTheReaderNeverWaitsForTheAgentToRead(t *testing.T) {
 	s := p.session()
 	s.Attach(sink)
 	ask := `{"jsonrpc":"2.0","id":"` + strings.Repeat("i", 60<<10) + `","method":"nothing"}`
-	for range 1200 { // answers of 70 MiB that nobody reads
+	p.conn.out.limit = 2 << 20
+	for range 50 { // answers of 3 MiB that nobody reads
 		p.write(ask)
 	}
 	p.write("garbage", update("s1", "arrived"))

@@ -14,7 +14,7 @@ const maxIdle = 1 << 20
 
 // Errors of sending to the agent.
 var (
-	ErrBacklog = errors.New("the agent does not read: 64 MiB are waiting for it")
+	ErrBacklog = errors.New("the agent does not read what is sent to it")
 	ErrClosed  = errors.New("the connection to the agent is closed")
 )
 
@@ -23,14 +23,15 @@ type outbox struct {
 	mu     sync.Mutex
 	queue  [][]byte
 	size   int
+	limit  int // bytes that may wait
 	closed bool
 	wake   chan struct{}
 }
 
-func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1)} }
+func newOutbox() *outbox { return &outbox{limit: maxBacklog, wake: make(chan struct{}, 1)} }
 
 // push queues a line. One line of any size is taken when nothing waits.
-func (o *outbox) push(line []byte) error { return o.pushWithin(line, maxBacklog) }
+func (o *outbox) push(line []byte) error { return o.pushWithin(line, o.limit) }
 
 // pushOptional queues a line that may as well be left out.
 func (o *outbox) pushOptional(line []byte) { _ = o.pushWithin(line, maxIdle) }

@@ -54,7 +54,7 @@ func serve(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if err := setup(mgr, keeper, user, slog.New(lines)); err != nil {
+	if err := setup(mgr, keeper, user, slog.New(lines)); err != nil { //nolint:contextcheck // nothing runs yet
 		return err
 	}
 	log.Info("starting", "user", user, "namespace", o.namespace)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/admission"
+	"github.com/hearthdev/hearth/test/apiserver"
 )
 
 // The root rule: a terminal status never changes again, whoever writes it and however.
@@ -115,6 +116,25 @@ func TestAnAgentThatContradictsTheContractIsRefused(t *testing.T) {
 	untaught = w.agent("reserved-port")
 	untaught.Spec.Runtime.Delivery.Port = 4000
 	require.ErrorContains(t, w.user.Create(ctx, untaught), "4000 is the port of the ACP endpoint")
+}
+
+// Without a controller nothing is stored that must be resolved, and neither the controller's own start nor a deletion with
+// --cascade=foreground waits for one.
+func TestWithoutAWebhookServerOnlyTrustedWritesPass(t *testing.T) {
+	ctx := t.Context()
+	w := &world{namespace: server.Namespace(t), admin: server.Client(t), user: server.ClientAs(t, user), controller: server.ControllerClient(t)}
+	server.Grant(t, w.namespace, user, "hearth-edit")
+	require.ErrorContains(t, w.user.Create(ctx, w.agent("reviewer")), "failed calling webhook")
+	require.ErrorContains(t, w.user.Create(ctx, w.run("work", "reviewer")), "failed calling webhook")
+	collector := server.ClientAsGroup(t, apiserver.GarbageCollector, "system:masters")
+	agent := w.agent("reviewer")
+	require.NoError(t, collector.Create(ctx, agent))
+	finalized := agent.DeepCopy()
+	finalized.Finalizers = []string{metav1.FinalizerDeleteDependents}
+	require.NoError(t, collector.Patch(ctx, finalized, client.MergeFrom(agent)))
+	standing := w.standing(agent, "reviewer-1")
+	require.NoError(t, w.controller.Create(ctx, standing))
+	require.NoError(t, w.user.Delete(ctx, standing))
 }
 
 // R31 and fault row 45: another's mutating webhook, called after ours, that changes a resolved field.

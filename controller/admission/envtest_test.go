@@ -46,7 +46,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	serve(t)
 	w := &world{namespace: server.Namespace(t), admin: server.Client(t), user: server.ClientAs(t, user), controller: server.ControllerClient(t)}
-	server.Grant(t.Context(), t, w.namespace, user, "hearth-edit")
+	server.Grant(t, w.namespace, user, "hearth-edit")
 	return w
 }
 

@@ -108,6 +108,21 @@ func TestResolveRefusesWithACodeAndTheField(t *testing.T) {
 	}
 }
 
+// SPEC.md, Endpoints: goal and parameters together, in bytes, to the byte.
+func TestGoalAndParametersHaveABound(t *testing.T) {
+	agent := reviewer()
+	agent.Spec.Parameters, agent.Spec.GoalTemplate = nil, "${change}"
+	fits := (v1alpha1.MaxGoalBytes - len("change")) / 2
+	_, refusals := Resolve(agent, sparse(map[string]string{"change": strings.Repeat("x", fits)}))
+	require.Empty(t, refusals)
+	_, refusals = Resolve(agent, sparse(map[string]string{"change": strings.Repeat("x", fits+1)}))
+	require.Len(t, refusals, 1)
+	assert.Equal(t, "spec.parameters.change", refusals[0].Field)
+	agent.Spec.GoalTemplate = strings.Repeat("${change}", 1<<14)
+	_, refusals = Resolve(agent, sparse(map[string]string{"change": strings.Repeat("x", 100<<10)}))
+	require.Len(t, refusals, 1, "a gigabyte is refused without being made")
+}
+
 // R31: each resolved field alone is a forgery.
 func TestResolveRefusesEachPresetField(t *testing.T) {
 	for field, set := range map[string]func(*v1alpha1.AgentRunSpec){

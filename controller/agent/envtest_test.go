@@ -151,9 +151,9 @@ func hasEnded(r *v1alpha1.AgentRun) bool { return r.Status.CompletionTime != nil
 
 func anyState(*v1alpha1.AgentRun) bool { return true }
 
-func (w *world) standing(agent string) []string {
+func (w *world) standing(ctx context.Context, agent string) []string {
 	var runs v1alpha1.AgentRunList
-	require.NoError(w.t, w.List(w.t.Context(), &runs, client.InNamespace(w.namespace), client.MatchingLabels{v1alpha1.LabelAgent: agent}))
+	require.NoError(w.t, w.List(ctx, &runs, client.InNamespace(w.namespace), client.MatchingLabels{v1alpha1.LabelAgent: agent}))
 	var alive []string
 	for _, r := range runs.Items {
 		if r.Status.CompletionTime == nil {
@@ -230,7 +230,7 @@ func TestARunWhosePodFailsIsRecast(t *testing.T) {
 	a := w.agentIs("reviewer", v1alpha1.AgentConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonNoStandingRun)
 	assert.Equal(t, int32(1), a.Status.Recasts)
 	assert.Equal(t, int32(2), a.Status.RecastBackoffSeconds)
-	assert.Equal(t, []string{"reviewer-2"}, w.standing("reviewer"))
+	assert.Equal(t, []string{"reviewer-2"}, w.standing(t.Context(), "reviewer"))
 }
 
 // Only a live read may call a Pod gone; then the run ends and is recast.
@@ -288,7 +288,7 @@ func TestDeletingARunEndsItsPod(t *testing.T) {
 		err := w.Get(ctx, w.key("reviewer-1"), &p)
 		return apierrors.IsNotFound(err) || err == nil && p.UID != old.UID
 	})
-	w.eventually("another standing run", func(context.Context) bool { return len(w.standing("reviewer")) == 1 })
+	w.eventually("another standing run", func(ctx context.Context) bool { return len(w.standing(ctx, "reviewer")) == 1 })
 }
 
 // A change of what the standing Pod is made from replaces it; a change of what only deliveries use does not.
@@ -307,7 +307,7 @@ func TestATemplateChangeReplacesTheStandingRun(t *testing.T) {
 
 	w.change(a, func(a *v1alpha1.Agent) { a.Spec.Template.Spec.Containers[0].Image = "registry/agent:2" })
 	w.eventually("the new image stands", func(ctx context.Context) bool {
-		alive := w.standing("reviewer")
+		alive := w.standing(ctx, "reviewer")
 		if len(alive) != 1 {
 			return false
 		}
@@ -375,7 +375,7 @@ func TestAnAgentThatContradictsTheContractMakesNoRun(t *testing.T) {
 	require.NoError(t, w.Create(t.Context(), a))
 	a = w.agentIs("broken", v1alpha1.AgentConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInvalidTemplate)
 	assert.Contains(t, meta.FindStatusCondition(a.Status.Conditions, v1alpha1.AgentConditionReady).Message, "spec.template.spec.hostNetwork")
-	assert.Empty(t, w.standing("broken"))
+	assert.Empty(t, w.standing(t.Context(), "broken"))
 
 	w.change(a, func(a *v1alpha1.Agent) { a.Spec.Template.Spec.HostNetwork = false })
 	w.theRun("broken-1", anyState)
@@ -387,7 +387,7 @@ func TestAPodThatTheAPIServerRefusesIsSaidOnTheRun(t *testing.T) {
 	a := w.agent("reviewer")
 	w.change(a, func(a *v1alpha1.Agent) { a.Spec.Template.Spec.NodeSelector = map[string]string{"not a label": "x"} })
 	w.eventually("the run says it", func(ctx context.Context) bool {
-		for _, name := range w.standing("reviewer") {
+		for _, name := range w.standing(ctx, "reviewer") {
 			var r v1alpha1.AgentRun
 			if w.Get(ctx, w.key(name), &r) == nil {
 				c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.AgentRunConditionSucceeded)

@@ -136,7 +136,7 @@ func backoff(agent *v1alpha1.Agent) time.Duration {
 func next(now time.Duration) int32 {
 	for recasts := 1; ; recasts++ {
 		if d := delivery.RecastBackoff(recasts); d > now || d == delivery.MaxRecastBackoff {
-			return int32(d / time.Second)
+			return int32(d / time.Second) //nolint:gosec // a minute at most
 		}
 	}
 }

@@ -166,7 +166,8 @@ func TestStatusSaysWhatTheAgentWaitsFor(t *testing.T) {
 			assert.Equal(t, []any{c.ready, c.reason}, []any{ready.Status, ready.Reason})
 			assert.Contains(t, ready.Message, c.says)
 			assert.Equal(t, []any{c.progressing, c.why}, []any{progressing.Status, progressing.Reason})
-			assert.Equal(t, c.counts, [2]int32{s.Replicas, s.ReadyReplicas})
+			counts := [2]int32{s.Replicas, s.ReadyReplicas}
+			assert.Equal(t, c.counts, counts)
 			assert.Equal(t, int64(4), s.ObservedGeneration)
 
 			agent.Status = s

@@ -13,9 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/pod"
@@ -50,10 +52,16 @@ type Reconciler struct {
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("run").
-		For(&v1alpha1.AgentRun{}).
+		For(&v1alpha1.AgentRun{}, builder.WithPredicates(predicate.NewPredicateFuncs(hasPod))).
 		Owns(&corev1.Pod{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
+}
+
+// hasPod passes what is not a delivered run: ten thousand of those wake nobody here (R22).
+func hasPod(o client.Object) bool {
+	run, ok := o.(*v1alpha1.AgentRun)
+	return ok && run.Spec.Delivery == nil
 }
 
 // Reconcile observes once, decides, acts, and writes the status at most once. It waits for nobody but the API server (R40).

@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,9 +72,9 @@ func (s *Server) Namespace(t testing.TB) string {
 }
 
 // Grant gives a user a ClusterRole within a namespace.
-func (s *Server) Grant(ctx context.Context, t testing.TB, namespace, user, clusterRole string) {
+func (s *Server) Grant(t testing.TB, namespace, user, clusterRole string) {
 	t.Helper()
-	require.NoError(t, s.Client(t).Create(ctx, &rbacv1.RoleBinding{
+	require.NoError(t, s.Client(t).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "grant-"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole},

@@ -259,7 +259,7 @@ func (w *world) controller() *process { return w.controllerAt(time.Now) }
 func (w *world) controllerAt(now func() time.Time) *process {
 	w.t.Helper()
 	p := &process{writes: map[string][]string{}}
-	mgr, err := ctrl.NewManager(api.Admin(w.t), ctrl.Options{
+	mgr, err := ctrl.NewManager(api.Controller(w.t), ctrl.Options{
 		Scheme: apiserver.Scheme(w.t), Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 		NewClient:  p.newClient,

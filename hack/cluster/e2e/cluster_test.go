@@ -63,7 +63,6 @@ func TestAClusterServesPodsAndLeavesNothing(t *testing.T) {
 	assert.NotEqual(t, before.tables, during.tables)
 	assert.NotEqual(t, before.cgroups, during.cgroups)
 	assert.NotEqual(t, before.files, during.files)
-	assert.NotEqual(t, before.sysctls, during.sysctls)
 
 	eventually(t, c, "server", "dial", "server.proof.svc.cluster.local:80")
 	eventually(t, c, "server", "dial", "server.headless:8080")

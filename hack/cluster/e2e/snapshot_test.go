@@ -103,7 +103,7 @@ func listFiles(t *testing.T) []string {
 	var found []string
 	for _, root := range watched {
 		require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && !entry.IsDir() { // an empty folder that a package owns, or not, is nobody's trace
+			if err == nil && !entry.IsDir() { // an empty folder may be a package's, and is nobody's trace
 				found = append(found, path)
 			}
 			return nil

@@ -5,15 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
-)
-
-// Where programs write in spite of their configuration.
-const (
-	shimSockets   = "/run/containerd/s"
-	cniResults    = "/var/lib/cni/results"
-	containerLogs = "/var/log/containers"
 )
 
 // leftovers says whether anything of the node in p's directory exists.
@@ -54,18 +45,12 @@ func (p Place) remove(ctx context.Context, keepLogs bool) error {
 			return err
 		}
 	}
-	forgotten := p.strayFiles()
 	if err := unmountUnder(p.dir); err != nil {
 		return err
 	}
 	if machineWide {
-		if err := errors.Join(removeCgroups(ctx), p.restoreSysctls(), removeNetwork(ctx)); err != nil {
+		if err := errors.Join(removeCgroups(ctx), p.removeStrays(), p.restoreSysctls(), removeNetwork(ctx)); err != nil {
 			return err
-		}
-	}
-	for _, path := range forgotten {
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("remove what a component left: %w", err)
 		}
 	}
 	return p.removeDir(keepLogs)
@@ -91,31 +76,4 @@ func (p Place) removeDir(keepLogs bool) error {
 		}
 	}
 	return nil
-}
-
-// strayFiles finds what lies outside the directory: sockets of shims, results of CNI plugins, links to logs.
-// The containers' IDs come from inside the directory, so this must be asked before it is removed.
-func (p Place) strayFiles() []string {
-	var found []string
-	bundles, _ := filepath.Glob(p.path("containerd/state/io.containerd.runtime.v2.task/k8s.io/*/address"))
-	for _, file := range bundles {
-		address, err := os.ReadFile(file) // #nosec G304 -- our own directory
-		path := strings.TrimPrefix(strings.TrimSpace(string(address)), "unix://")
-		if err == nil && filepath.Dir(path) == shimSockets {
-			found = append(found, path)
-		}
-	}
-	sandboxes, _ := filepath.Glob(cniResults + "/hearth-*")
-	for _, file := range sandboxes {
-		id, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(file), "hearth-"), "-")
-		results, _ := filepath.Glob(cniResults + "/*-" + id + "-*")
-		found = append(found, results...)
-	}
-	logs, _ := filepath.Glob(containerLogs + "/*.log")
-	for _, link := range logs {
-		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, p.dir+"/") {
-			found = append(found, link)
-		}
-	}
-	return found
 }

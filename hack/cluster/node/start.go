@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// startTimeout is generous: a loaded machine of two cores takes half a minute for the API server.
-	startTimeout = 3 * time.Minute
+	// startTimeout is generous: a loaded machine of two cores takes a minute or two for the API server.
+	startTimeout = 5 * time.Minute
 	lastLineNum  = 20
 )
 

@@ -35,6 +35,14 @@ test: setup envtest-assets ## all tests but end-to-end: unit, real API server, r
 e2e: setup ## end-to-end tests on a real kubelet with real goose (root)
 	@go test -tags e2e -count=1 -timeout 20m -v ./test/e2e
 
+.PHONY: cluster-test slow
+cluster-test: setup ## a cluster comes up, serves, and leaves nothing (root; no cluster may be running)
+	@HEARTH_CLUSTER_TEST=1 go -C hack/cluster test -count=1 -v -timeout 10m -run 'TestAClusterServesPodsAndLeavesNothing|TestAFailed' ./e2e
+
+slow: setup ## what does not fit the time of every change: clusters killed at every step, fuzzing (root; no cluster may be running)
+	@HEARTH_CLUSTER_TEST=1 go -C hack/cluster test -count=1 -v -timeout 30m ./e2e
+	@$(MAKE) fuzz
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME
 	@grep -rlE --include='*_test.go' '^func Fuzz' . | while read -r file; do dir=$$(dirname "$$file"); \
@@ -42,11 +50,9 @@ fuzz: ## run each fuzz target for FUZZTIME
 	    echo "== $$dir $$target"; (cd "$$dir" && go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) .); done; done
 
 .PHONY: lint
-lint: ## formatting, vet and the linter
+lint: ## formatting and the linter, in every module
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not gofmt'ed: $$bad"; exit 1; fi
-	@for m in $(MODULES); do (cd $$m && go vet ./...); done
-	@go vet -tags e2e ./test/e2e/...
-	@$(GOLANGCI_LINT) run --build-tags e2e ./...
+	@for m in $(MODULES); do (cd $$m && $(GOLANGCI_LINT) run --build-tags e2e ./...); done
 
 .PHONY: generate verify
 generate: ## deepcopy, CRDs and RBAC from the Go types

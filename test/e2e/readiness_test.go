@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -97,8 +96,6 @@ func (r *room) seeWindow(standing string) {
 	}
 }
 
-var remoteRefusal = regexp.MustCompile(`(?i)connection refused|exit code 1`)
-
 // dial makes one connection and closes it. When the node is another machine it is made from within the Pod, to the same address.
 func (r *room) dial(ctx context.Context, pod *corev1.Pod, address string) error {
 	if len(podProcesses(pod)) > 0 {
@@ -112,8 +109,8 @@ func (r *room) dial(ctx context.Context, pod *corev1.Pod, address string) error 
 	if err != nil {
 		return err
 	}
-	_, err = suite.Exec(ctx, client.ObjectKeyFromObject(pod), hearthv1.AgentContainer, "nc", "-z", "-w", "2", host, port)
-	if err != nil && remoteRefusal.MatchString(err.Error()) {
+	_, err = suite.Exec(ctx, client.ObjectKeyFromObject(pod), hearthv1.AgentContainer, "nc", "-w", "2", host, port, "-e", "true")
+	if err != nil && strings.Contains(err.Error(), "Connection refused") {
 		return fmt.Errorf("%w: %w", syscall.ECONNREFUSED, err)
 	}
 	return err

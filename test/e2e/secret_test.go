@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -34,9 +35,9 @@ func TestAgentCannotReadTheSecret(t *testing.T) {
 	assert.Contains(t, found, "GOOSE_PROVIDER=openai", "it could read some environment, so the look was a real one")
 	assert.Contains(t, found, "ermission denied", "the harness's own is closed")
 	token := r.token(pod)
-	assert.NotContains(t, found, token, "the agent has the root secret")
-	assert.NotContains(t, found, "HEARTH_DELIVERY_TOKEN=")
-	assert.NotContains(t, run.Status.Output.Value, token)
+	// What was found is not shown when it has the secret.
+	assert.False(t, strings.Contains(found+run.Status.Output.Value, token), "the agent has the root secret")                   //nolint:testifylint // see above
+	assert.False(t, strings.Contains(found, "HEARTH_DELIVERY_TOKEN="), "the variable of the root secret is in an environment") //nolint:testifylint // see above
 }
 
 // token is the root secret that the controller made for the Pod.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,15 +45,16 @@ func (a assignReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		return ctrl.Result{}, err
 	}
 	out := delivery.Assign(a.now(), values, pool)
-	if err := a.reserve(ctx, out.Reserves, byUID, ends); err != nil {
-		return settle(err)
+	lost, err := a.reserve(ctx, out.Reserves, byUID, ends)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	left, err := a.refuse(ctx, out.Refusals, byUID)
 	if err != nil {
-		return settle(err)
+		return ctrl.Result{}, err
 	}
-	if left {
-		return ctrl.Result{RequeueAfter: time.Millisecond}, nil
+	if lost || left {
+		return ctrl.Result{RequeueAfter: soon}, nil
 	}
 	return at(a.now(), out.RequeueAt), nil
 }
@@ -75,8 +75,10 @@ func (a assignReconciler) waitingFor(ctx context.Context, req ctrl.Request) ([]*
 	return out, nil
 }
 
-// reserve writes the reservations, several at once, and hands each to its Link as soon as it is written.
-func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reserve, runs map[string]*hearthv1.AgentRun, ends map[string]endpoint) error {
+// reserve writes the reservations, several at once, and hands each to its Link as soon as it is written. Lost tells that one of
+// them lost a race; of that one nothing was sent.
+func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reserve, runs map[string]*hearthv1.AgentRun, ends map[string]endpoint) (lost bool, err error) {
+	var races atomic.Int32
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
 	for _, r := range reserves {
@@ -86,8 +88,9 @@ func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reser
 			// Before the write: it carries our name, so only our own can match, also when its reply is lost.
 			a.memory.about(run, reservation, a.now(), func(n *note) { n.mine = true })
 			written, err := a.writeStatus(ctx, run, delivery.ReserveStatus(toRun(run), reservation), ends[reservation.PodUID])
-			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-				return nil // somebody else changed it, and its event brings it back; nothing was sent
+			if lostRace(err) {
+				races.Add(1)
+				return nil
 			}
 			if err != nil {
 				return err
@@ -97,9 +100,9 @@ func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reser
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return fmt.Errorf("reserve: %w", err)
+		return false, fmt.Errorf("reserve: %w", err)
 	}
-	return nil
+	return races.Load() > 0, nil
 }
 
 // sendFirst hands a reservation of our own to the Link. If that cannot be, its reconcile finds out.
@@ -115,9 +118,9 @@ func (a assignReconciler) sendFirst(run *hearthv1.AgentRun) {
 
 // refuse writes why runs wait, where that changed. Left tells that there is more to write.
 func (a assignReconciler) refuse(ctx context.Context, refusals []delivery.Refusal, runs map[string]*hearthv1.AgentRun) (left bool, err error) {
+	var races atomic.Int32
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
-	var written atomic.Int32
 	begun := 0
 	for _, r := range refusals {
 		run := runs[r.Run]
@@ -131,15 +134,15 @@ func (a assignReconciler) refuse(ctx context.Context, refusals []delivery.Refusa
 		}
 		group.Go(func() error {
 			_, err := a.writeStatus(ctx, run, *want, endpoint{message: "no target is reserved"})
-			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			if lostRace(err) {
+				races.Add(1)
 				return nil
 			}
-			written.Add(1)
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return false, fmt.Errorf("say why runs wait: %w", err)
 	}
-	return left && written.Load() > 0, nil
+	return left || races.Load() > 0, nil
 }

@@ -23,8 +23,10 @@ import (
 )
 
 const (
-	// again is when a pass is repeated that lost a race or met a full queue; usually an event comes first.
+	// again is when a pass is repeated that met a full queue or could not read what it needed.
 	again = time.Second
+	// soon is when a pass is repeated that lost a race: what it read was old, and the event of the newer may be past already.
+	soon = 20 * time.Millisecond
 	// writers is how many status writes of one assignment are under way at once.
 	writers = 16
 	// maxRefusalWrites bounds the waiting reasons written in one pass, so that they do not delay the next reservations.
@@ -158,13 +160,8 @@ func targetOf(r *hearthv1.AgentRun) string {
 
 func (c *courier) jitter() float64 { return rand.Float64() } //nolint:gosec // spreads retries, protects nothing
 
-// settle turns the errors of a lost race into another look: whoever won wrote something, and its event comes.
-func settle(err error) (ctrl.Result, error) {
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return ctrl.Result{RequeueAfter: again}, nil
-	}
-	return ctrl.Result{}, err
-}
+// lostRace: what was written about is not the newest any more, so nothing was written.
+func lostRace(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
 // at is the result that asks again at a time; zero asks never.
 func at(now, t time.Time) ctrl.Result {

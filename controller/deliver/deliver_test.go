@@ -28,7 +28,7 @@ func TestAShortRunIsRecordedWithTwoWrites(t *testing.T) {
 	run := w.deliver("second", goal)
 	got := w.ended(run)
 
-	assert.Equal(t, []string{"Reserved", "Completed"}, p.written("second"))
+	p.wrote(t, "second", "Reserved", "Completed")
 	s := got.Status
 	assert.Equal(t, hearthv1.PhaseSucceeded, s.Phase)
 	assert.Equal(t, "Completed", s.Reason)

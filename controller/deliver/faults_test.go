@@ -34,8 +34,8 @@ func TestARunWaitsWithAReasonAndGoesOnWhenItCan(t *testing.T) {
 	x.ready()
 	w.ended(run)
 	reasons := p.written("patient")
+	require.GreaterOrEqual(t, len(reasons), 3)
 	assert.Equal(t, []string{"WaitingForService", "TargetNotReady", "Reserved"}, reasons[:3], "one write a reason")
-	assert.Equal(t, "Completed", reasons[len(reasons)-1])
 }
 
 // Row 7: two controllers at once: one reservation wins, sends are idempotent, one record, one effect.
@@ -91,8 +91,8 @@ func TestARunGoesOnWhileTheControllerIsAwayAndIsRecordedOnReturn(t *testing.T) {
 			assert.Equal(t, hearthv1.PhaseSucceeded, got.Status.Phase)
 			assert.Equal(t, int64(1), got.Status.Delivery.Attempt)
 			assert.Equal(t, 1, effects(run, x))
-			assert.Equal(t, []string{"Reserved", "Running"}, first.written("long"))
-			assert.Equal(t, []string{"Completed"}, second.written("long"))
+			first.wrote(t, "long", "Reserved", "Running")
+			second.wrote(t, "long", "Completed")
 		})
 	}
 }
@@ -162,20 +162,28 @@ func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
 
+// Row 30: writes that lose a race are made again, though no event follows that would say so.
+func TestAWriteThatLostARaceIsMadeAgain(t *testing.T) {
+	w := newWorld(t)
+	x := w.standing("reviewer-1", harness.Options{})
+	p := w.controller()
+	w.ended(w.deliver("warm", goal))
+	p.mu.Lock()
+	p.refuse = once("run", 2, conflict())
+	p.mu.Unlock()
+	run := w.deliver("run", goal)
+	assert.Equal(t, hearthv1.PhaseSucceeded, w.ended(run).Status.Phase)
+	assert.Equal(t, 1, effects(run, x))
+}
+
 // Row 30: every status write is committed and its reply lost, once per run. It converges with one effect and one record.
 func TestAWriteThatWasCommittedThoughItsReplyWasLostConverges(t *testing.T) {
 	w := newWorld(t)
 	x := w.standing("reviewer-1", harness.Options{Concurrency: 2})
 	p := w.controller()
 	w.ended(w.deliver("warm", goal))
-	var writes atomic.Int32
 	p.mu.Lock()
-	p.fail = func(run string) error {
-		if run == "run" && writes.Add(1) <= 2 {
-			return timeout()
-		}
-		return nil
-	}
+	p.fail = once("run", 2, timeout())
 	p.mu.Unlock()
 	run := w.deliver("run", goal)
 	got := w.ended(run)

@@ -44,7 +44,8 @@ func newMemory() *memory {
 	return &memory{notes: map[types.NamespacedName]*note{}, held: map[types.NamespacedName]map[string]struct{}{}, targets: map[string]*refusals{}}
 }
 
-// about opens the note of a run's present reservation and changes it. A note about an earlier reservation is replaced.
+// about opens the note of a run's reservation and changes it. A note about an earlier reservation is replaced; one about a later
+// stays, because then the caller's view of the run is old.
 func (m *memory) about(run *hearthv1.AgentRun, r delivery.Reservation, now time.Time, change func(*note)) note {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -52,11 +53,14 @@ func (m *memory) about(run *hearthv1.AgentRun, r delivery.Reservation, now time.
 	n := m.notes[key]
 	if n == nil || n.uid != run.UID || n.attempt != r.Attempt || n.podUID != r.PodUID {
 		fresh := &note{uid: run.UID, attempt: r.Attempt, podUID: r.PodUID, since: now}
+		old := n != nil && n.uid == run.UID && n.attempt > r.Attempt
 		if n != nil && n.uid == run.UID {
 			fresh.cancelSince = n.cancelSince
 		}
 		n = fresh
-		m.notes[key] = n
+		if !old {
+			m.notes[key] = n
+		}
 	}
 	if change != nil {
 		change(n)

@@ -47,6 +47,9 @@ func TestANoteIsAboutOneReservation(t *testing.T) {
 	other := m.about(run, delivery.Reservation{Attempt: 2, PodUID: "pod-1"}, at, nil)
 	assert.False(t, other.mine)
 	assert.False(t, other.handed)
+	m.about(run, delivery.Reservation{Attempt: 2, PodUID: "pod-1"}, at, func(n *note) { n.mine = true })
+	assert.False(t, m.about(run, delivery.Reservation{Attempt: 1}, at, nil).mine, "an old view of the run")
+	assert.True(t, m.about(run, delivery.Reservation{Attempt: 2, PodUID: "pod-1"}, at, nil).mine, "does not make the newer note forgotten")
 	assert.Equal(t, at, other.cancelSince, "the cancel is the run's, not the attempt's")
 	assert.Zero(t, m.about(testRun("a", "uid-2"), r, at, nil).cancelSince, "another run under the same name")
 }

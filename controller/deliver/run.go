@@ -38,8 +38,11 @@ func (r runReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 		return at(r.now(), next), nil
 	}
 	due, err := r.carryOn(ctx, run)
-	if err != nil {
-		return settle(err)
+	switch {
+	case lostRace(err):
+		return ctrl.Result{RequeueAfter: soon}, nil
+	case err != nil:
+		return ctrl.Result{}, err
 	}
 	return at(r.now(), earliest(next, due)), nil
 }

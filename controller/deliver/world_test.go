@@ -2,6 +2,7 @@ package deliver_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -14,11 +15,13 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -242,10 +245,18 @@ type process struct {
 	stop   func()
 	mu     sync.Mutex
 	writes map[string][]string    // by run, the reason that each committed write left
+	refuse func(run string) error // for each status write, before it is sent
 	fail   func(run string) error // for each status write, after it was committed
 }
 
-// written are the reasons that a run's status went through, one for each write.
+// wrote waits until the process knows of its last write, which others may see before, and checks the reasons that a run's status
+// went through, one for each write.
+func (p *process) wrote(t *testing.T, run string, want ...string) {
+	t.Helper()
+	assert.Eventually(t, func() bool { return len(p.written(run)) >= len(want) }, patience, 10*time.Millisecond)
+	assert.Equal(t, want, p.written(run))
+}
+
 func (p *process) written(run string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -298,8 +309,15 @@ func (p *process) newClient(cfg *rest.Config, o kube.Options) (kube.Client, erro
 	}
 	return interceptor.NewClient(c, interceptor.Funcs{
 		SubResourceUpdate: func(ctx context.Context, c kube.Client, sub string, o kube.Object, opts ...kube.SubResourceUpdateOption) error {
-			err := c.SubResource(sub).Update(ctx, o, opts...)
-			if err != nil {
+			p.mu.Lock()
+			refuse := p.refuse
+			p.mu.Unlock()
+			if refuse != nil {
+				if err := refuse(o.GetName()); err != nil {
+					return err
+				}
+			}
+			if err := c.SubResource(sub).Update(ctx, o, opts...); err != nil {
 				return err
 			}
 			p.mu.Lock()
@@ -314,6 +332,21 @@ func (p *process) newClient(cfg *rest.Config, o kube.Options) (kube.Client, erro
 			return nil
 		},
 	}), nil
+}
+
+// once gives an error for the first so many writes of a run's status.
+func once(run string, times int32, err error) func(string) error {
+	var writes atomic.Int32
+	return func(name string) error {
+		if name == run && writes.Add(1) <= times {
+			return err
+		}
+		return nil
+	}
+}
+
+func conflict() error {
+	return apierrors.NewConflict(schema.GroupResource{Group: "hearth.dev", Resource: "agentruns"}, "run", errors.New("a test"))
 }
 
 func timeout() error { return apierrors.NewTimeoutError("the reply was lost", 0) }

@@ -18,8 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/test/cluster"
 )
 
 const (
@@ -77,6 +79,37 @@ func TestStranger(t *testing.T) {
 	assert.Contains(t, run.Status.Output.Value, "carried out "+canary)
 	assert.Equal(t, pod.UID, run.Status.Delivery.PodUID, "the same Pod, its harness is back")
 	assert.Equal(t, []string{canary}, r.lines(t.Context(), pod, effects), "I1: one side effect")
+	r.saidNothingOf(map[string]string{"goal": canary, "root secret": token})
+}
+
+// saidNothingOf is I8: no log and no event has the words. They are not shown when one has.
+func (r *room) saidNothingOf(words map[string]string) {
+	r.t.Helper()
+	for _, namespace := range []string{r.namespace, cluster.SystemNamespace} {
+		var events corev1.EventList
+		require.NoError(r.t, suite.Client.List(r.t.Context(), &events, client.InNamespace(namespace)))
+		said := map[string]string{}
+		for _, event := range events.Items {
+			said["event "+event.Name] = event.Message
+		}
+		var pods corev1.PodList
+		require.NoError(r.t, suite.Client.List(r.t.Context(), &pods, client.InNamespace(namespace)))
+		for _, pod := range pods.Items {
+			for _, container := range pod.Spec.Containers {
+				logs, err := suite.Logs(r.t.Context(), client.ObjectKeyFromObject(&pod), container.Name, allLogLines)
+				require.NoError(r.t, err)
+				require.NotEmpty(r.t, logs, pod.Name)
+				said["the log of "+pod.Name] = logs
+			}
+		}
+		for where, text := range said {
+			for what, word := range words {
+				if strings.Contains(text, word) {
+					assert.Fail(r.t, where+" has the "+what)
+				}
+			}
+		}
+	}
 }
 
 // stranger is a process of ours in a Pod's network.

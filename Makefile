@@ -31,9 +31,13 @@ test: setup envtest-assets ## all tests but end-to-end: unit, real API server, r
 	  CGO_ENABLED=1 go test -race -shuffle=on -p $(PARALLEL) -timeout 15m ./...
 	@for m in hack/cluster hack/image; do (cd $$m && CGO_ENABLED=1 go test -race -shuffle=on ./...); done
 
-.PHONY: e2e latency
+.PHONY: e2e
 e2e: setup ## end-to-end tests on a real kubelet with real goose (root)
 	@go test -tags e2e -count=1 -timeout 20m -v ./test/e2e
+
+.PHONY: latency
+latency: setup ## print how long 50 sequential deliveries take on the cluster (root)
+	@HEARTH_E2E_MEASURE=1 go test -tags e2e -count=1 -timeout 20m -run TestMeasureLatency ./test/e2e
 
 .PHONY: cluster-test slow
 cluster-test: setup ## a cluster comes up, serves, and leaves nothing (root; no cluster may be running)

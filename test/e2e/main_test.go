@@ -25,6 +25,8 @@ const (
 	envRemote = "HEARTH_E2E_REMOTE"
 	// envStranger makes this binary the stranger of TestStranger, which keeps what it hears in that directory.
 	envStranger = "HEARTH_E2E_STRANGER"
+	// envStrangerPort is the port it takes.
+	envStrangerPort = "HEARTH_E2E_STRANGER_PORT"
 
 	setupLimit = 30 * time.Minute
 	agentImage = "localhost/hearth-agent-goose:dev"

@@ -52,7 +52,7 @@ func listenAsStranger(ctx context.Context, dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, "started"), nil, 0o600); err != nil {
 		return err
 	}
-	listener, err := takePort(ctx, ":"+deliveryPort)
+	listener, err := takePort(ctx, ":"+os.Getenv(envStrangerPort))
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,8 @@ func TestStranger(t *testing.T) {
 	r.succeeds("before", reviewer) // so that the controller has every reason to trust this address
 	token := r.token(pod)
 
-	s := startStranger(t, sandbox, pod)
+	s := startStranger(t, sandbox, pod, deliveryPort)
+	require.False(t, s.holds("listening"), "the port was free before the harness was stopped")
 	kill(t, harness)
 	r.wait("the stranger to take port 4100", shortly, func(context.Context) (bool, string, error) {
 		return s.holds("listening"), "the harness still has it", nil
@@ -120,19 +121,18 @@ type stranger struct {
 }
 
 // startStranger runs this binary there. It waits for the port, takes it as soon as the harness lets go, and ends with the test.
-func startStranger(t *testing.T, sandbox int, pod *corev1.Pod) *stranger {
+func startStranger(t *testing.T, sandbox int, pod *corev1.Pod, port string) *stranger {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	s := &stranger{dir: t.TempDir()}
 	s.command = exec.CommandContext(t.Context(), "nsenter", "--target", strconv.Itoa(sandbox), "--net", "--", self)
-	s.command.Env = []string{envStranger + "=" + s.dir, "POD_NAMESPACE=" + pod.Namespace, "POD_NAME=" + pod.Name, "POD_UID=" + string(pod.UID)}
+	s.command.Env = []string{envStranger + "=" + s.dir, envStrangerPort + "=" + port, "POD_NAMESPACE=" + pod.Namespace, "POD_NAME=" + pod.Name, "POD_UID=" + string(pod.UID)}
 	s.command.Stdout, s.command.Stderr = os.Stderr, os.Stderr
 	require.NoError(t, s.command.Start())
 	t.Cleanup(func() { s.stop(t) })
 	r := &room{t: t}
 	r.wait("the stranger", shortly, func(context.Context) (bool, string, error) { return s.holds("started"), "not started", nil })
-	require.False(t, s.holds("listening"), "the port was free before the harness was stopped")
 	return s
 }
 

@@ -223,6 +223,19 @@ func TestWhatDoesNotEndIsCancelledByASecondSIGTERMOrTheLimit(t *testing.T) {
 	}
 }
 
+// Row 38: an agent that must be ended by SIGKILL takes the whole ladder; what came of its run is handed over all the same.
+func TestADrainHandsOverTheRunOfADeafAgent(t *testing.T) {
+	b := newPlace(t).ready("--drain=1ms")
+	b.accepted("run", "say: half ;; deaf: ;; mute:", wire.StateRunning)
+	b.signal(syscall.SIGTERM)
+	a := b.until("run", wire.StateFinished)
+	assert.Equal(t, wire.OutcomeCancelled, a.Envelope.Outcome)
+	assert.Contains(t, a.Envelope.Warnings, "the agent did not stop when asked and was ended by force")
+	assert.Equal(t, "half", a.Envelope.Output.Value)
+	assert.Equal(t, http.StatusNoContent, b.call(http.MethodPost, wire.RunsPath+"/run/recorded?attempt=1", nil, nil))
+	assert.Equal(t, 0, b.code(), b.log.String())
+}
+
 // I8; SPEC.md, What is protected: neither the agent's environment nor /proc gives the root secret to the agent's user.
 func TestTheRootSecretIsOutOfTheAgentsReach(t *testing.T) {
 	p := newPlace(t)

@@ -5,17 +5,19 @@ import (
 	"time"
 )
 
-// Times of a drain (SPEC.md, Harness, Drain).
+// Times of a drain (SPEC.md, Harness, Drain). Together with the end of the listener they fit into the 30 s of a grace period
+// that are kept for what comes after the drain's limit.
 const (
-	// CancelWait is how long a cancelled turn may take to end: the whole cancel ladder.
-	CancelWait = 15 * time.Second
-	// HandoverWait is how long ended attempts wait to be marked as recorded.
+	// CancelWait is how long a cancelled turn may take to end: the whole cancel ladder (10 s for the agent's answer, 2 s for its
+	// processes to go, 5 s until SIGKILL) and a second for what SIGKILL ends.
+	CancelWait = 18 * time.Second
+	// HandoverWait is how long ended attempts wait to be marked as recorded, and what has not ended by then to end.
 	HandoverWait = 10 * time.Second
 )
 
 // Drain ends the server's work: new deliveries get 503 draining, what has not started is voided, what runs may go on for the
-// limit and is then cancelled. It returns when every ended attempt was recorded, or HandoverWait after the last ended. An
-// ended ctx cancels what runs at once. The handler keeps answering throughout; Close comes after.
+// limit and is then cancelled. It returns when nothing runs and every ended attempt was recorded, or HandoverWait after that was
+// cancelled or ended. An ended ctx cancels what runs at once. The handler keeps answering throughout; Close comes after.
 func (s *Server) Drain(ctx context.Context, limit time.Duration) {
 	s.mu.Lock()
 	s.draining = true
@@ -49,38 +51,42 @@ func (s *Server) Drain(ctx context.Context, limit time.Duration) {
 	s.handover()
 }
 
+// running counts what has not left the runner; its end may not be journalled yet.
+func (s *Server) running() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.active)
+}
+
 // idle waits until nothing runs; false when the limit or ctx came first.
 func (s *Server) idle(ctx context.Context, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	for {
-		s.mu.Lock()
-		n := len(s.active)
-		s.mu.Unlock()
-		if n == 0 {
-			return true
-		}
+	for s.running() > 0 {
 		select {
 		case <-s.left:
 		case <-ctx.Done():
 			return false
 		}
 	}
+	return true
 }
 
+// handover waits until callers have recorded all that ended. What still runs will end and be handed over too.
 func (s *Server) handover() {
 	timer := time.NewTimer(HandoverWait)
 	defer timer.Stop()
 	for {
 		changed := s.cfg.Journal.Changed()
-		n := s.cfg.Journal.Unrecorded()
-		if n == 0 {
+		active, unrecorded := s.running(), s.cfg.Journal.Unrecorded()
+		if active == 0 && unrecorded == 0 {
 			return
 		}
 		select {
 		case <-changed:
+		case <-s.left:
 		case <-timer.C:
-			s.cfg.Log.Warn("ended attempts were not recorded in time; they stay in the journal", "attempts", n)
+			s.cfg.Log.Warn("the harness ends with work that was not handed over; it stays in the journal", "running", active, "unrecorded", unrecorded)
 			return
 		}
 	}

@@ -76,7 +76,43 @@ func TestAnEndedContextCancelsADrainAtOnce(t *testing.T) {
 	})
 }
 
-// A turn that does not end although it was cancelled does not keep the harness: the next boot says Interrupted.
+// Row 38: an agent that must be ended by force takes the whole ladder, and a process that does not die at once yet longer. What
+// came of the run is handed over all the same.
+func TestADrainHandsOverWhatTheWholeLadderEnded(t *testing.T) {
+	for name, ladder := range map[string]time.Duration{
+		"SIGTERM, SIGKILL":             15*time.Second + 100*time.Millisecond,
+		"processes left, SIGKILL":      17*time.Second + 100*time.Millisecond,
+		"a process slow to be killed":  23 * time.Second,
+		"the agent obeys at once":      0,
+		"the agent obeys a bit later":  time.Second,
+		"right when the wait is over":  CancelWait,
+		"right after the wait is over": CancelWait + time.Nanosecond,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := build(t)
+				h.server.cfg.Runner = runnerFunc(func(ctx context.Context, w Work, start func(string) error) wire.Envelope {
+					if start("s") == nil {
+						h.actor.began <- w.Run.UID
+					}
+					<-ctx.Done()
+					time.Sleep(ladder)
+					return wire.Envelope{Outcome: wire.OutcomeCancelled, Reason: wire.ReasonCancelled, Message: context.Cause(ctx).Error()}
+				})
+				h.running("run")
+				took := h.drain(t.Context(), time.Minute)
+				time.Sleep(time.Minute + ladder + 4*time.Second)
+				assert.Empty(t, took, "it is not over before the result was fetched")
+				assert.Equal(t, ErrDrained.Error(), h.get(at("run")).attempt(t).Envelope.Message)
+				assert.Equal(t, http.StatusNoContent, h.send(h.call(http.MethodPost, recordOf("run"), nil)).status)
+				assert.Equal(t, time.Minute+ladder+4*time.Second, <-took)
+			})
+		})
+	}
+}
+
+// A turn that does not end although it was cancelled does not keep the harness: the next boot says Interrupted. All waits
+// together leave a Pod of the default grace period (90 s) the time to close.
 func TestADrainDoesNotWaitForEverForATurnThatIgnoresIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := build(t)
@@ -90,7 +126,9 @@ func TestADrainDoesNotWaitForEverForATurnThatIgnoresIt(t *testing.T) {
 		})
 		h.running("run")
 		took := h.drain(t.Context(), time.Minute)
-		assert.Equal(t, time.Minute+CancelWait, <-took)
+		waited := <-took
+		assert.Equal(t, time.Minute+CancelWait+HandoverWait, waited)
+		assert.LessOrEqual(t, waited+closeTimeout, 90*time.Second)
 		close(release)
 	})
 }

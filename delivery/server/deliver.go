@@ -81,7 +81,7 @@ func (s *Server) held(key journal.Key) (delivery.Held, error) {
 	}
 	held := delivery.Held{
 		Highest: h.Highest, Active: h.Active,
-		Draining: s.draining || s.life.Err() != nil, Agent: s.cfg.Runner.Agent().State, Capacity: s.capacity(),
+		Draining: s.draining.Load() || s.life.Err() != nil, Agent: s.cfg.Runner.Agent().State, Capacity: s.capacity(),
 	}
 	if h.Same != nil {
 		held.Same = &delivery.Known{Attempt: h.Same.Attempt, Forgotten: h.Same.Forgotten}

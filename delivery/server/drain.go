@@ -19,8 +19,8 @@ const (
 // limit and is then cancelled. It returns when nothing runs and every ended attempt was recorded, or HandoverWait after that was
 // cancelled or ended. An ended ctx cancels what runs at once. The handler keeps answering throughout; Close comes after.
 func (s *Server) Drain(ctx context.Context, limit time.Duration) {
+	s.draining.Store(true)
 	s.mu.Lock()
-	s.draining = true
 	waiting := append([]*job{}, s.queue...)
 	for _, j := range s.active {
 		if !j.started {

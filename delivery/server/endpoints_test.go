@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -206,4 +207,40 @@ func TestRefusalsThatPassSayWhenToComeAgain(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, a.status)
 	assert.NotEmpty(t, a.header.Get("Retry-After"))
 	assert.Equal(t, http.StatusNotFound, h.get(at("more")).status, "nothing journalled")
+}
+
+// A disk that stalls delays what must be durable and nothing else: a challenge, a look and the feed answer, so the link stays up.
+func TestADiskThatStallsDelaysNobodyWhoOnlyAsks(t *testing.T) {
+	h := build(t)
+	h.running("known")
+	reached, release := make(chan struct{}), make(chan struct{})
+	stall := sync.OnceFunc(func() { close(reached); <-release })
+	h.stall.Store(&stall)
+	accepted := make(chan int, 1)
+	go func() { accepted <- h.deliver(h.delivery("run", 1)).status }()
+	<-reached
+	answered := make(chan int)
+	go func() {
+		defer close(answered)
+		for _, c := range []call{
+			h.call(http.MethodPost, wire.ChallengePath, wire.ChallengeRequest{
+				APIVersion: wire.APIVersion, Target: wire.Target{Name: testIdentity.PodName, UID: testIdentity.PodUID},
+			}),
+			h.call(http.MethodGet, wire.RunsPath, nil), h.call(http.MethodGet, at("known"), nil),
+		} {
+			answered <- h.send(c).status
+		}
+	}()
+	for range 3 {
+		select {
+		case status := <-answered:
+			assert.Equal(t, http.StatusOK, status)
+		case <-time.After(10 * time.Second):
+			close(release)
+			require.Fail(t, "somebody who only asks waits for the disk")
+		}
+	}
+	assert.Empty(t, accepted)
+	close(release)
+	assert.Equal(t, http.StatusAccepted, <-accepted)
 }

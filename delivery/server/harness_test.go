@@ -107,7 +107,8 @@ type house struct {
 	server  *Server
 	keys    challenge.Keys
 	log     *lockedBuilder
-	full    atomic.Bool // every journal write finds the disk full
+	full    atomic.Bool            // every journal write finds the disk full
+	stall   atomic.Pointer[func()] // called in every journal write
 }
 
 func build(t *testing.T, edit ...func(*Config)) *house {
@@ -145,6 +146,9 @@ func (h *house) boot() {
 }
 
 func (h *house) disk(string) error {
+	if stall := h.stall.Load(); stall != nil {
+		(*stall)()
+	}
 	if h.full.Load() {
 		return syscall.ENOSPC
 	}

@@ -45,7 +45,7 @@ var faults = []struct {
 	{name: "draining", code: wire.CodeDraining, world: func(h *house) {
 		h.server.mu.Lock()
 		defer h.server.mu.Unlock()
-		h.server.draining = true
+		h.server.draining.Store(true)
 	}},
 	{name: "agent", code: wire.CodeAgentUnavailable, world: func(h *house) { h.actor.set(wire.AgentDown) }},
 	{name: "capacity", code: wire.CodeBusy, world: func(h *house) { h.running("other") }},

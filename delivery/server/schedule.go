@@ -103,7 +103,7 @@ func (s *Server) find(key journal.Key) *job {
 //nolint:contextcheck // an attempt's context ends with Close
 func (s *Server) dispatch() {
 	for len(s.queue) > 0 && len(s.active) < s.cfg.Concurrency {
-		if s.pause.on || s.draining || s.life.Err() != nil || s.cfg.Runner.Agent().State != wire.AgentReady {
+		if s.pause.on || s.draining.Load() || s.life.Err() != nil || s.cfg.Runner.Agent().State != wire.AgentReady {
 			return
 		}
 		j := s.queue[0]
@@ -177,7 +177,7 @@ func (s *Server) start(ctx context.Context, j *job, session string) error {
 	switch {
 	case j.started:
 		return fmt.Errorf("start: %w: it was called before", journal.ErrState)
-	case j.voided || s.draining:
+	case j.voided || s.draining.Load():
 		return errVoided
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

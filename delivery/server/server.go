@@ -35,23 +35,23 @@ type Config struct {
 
 // Server holds one boot of a harness's deliveries. Make it with New, serve Handler, end it with Drain and Close.
 type Server struct {
-	cfg     Config
-	boot    string
-	handler http.Handler
-	panics  atomic.Int64
-	waiting chan struct{} // one token for each request that is held open
+	cfg      Config
+	boot     string
+	handler  http.Handler
+	panics   atomic.Int64
+	waiting  chan struct{} // one token for each request that is held open
+	draining atomic.Bool   // not under mu, which is held while the disk writes: who only asks must not wait for it
 
 	life context.Context // ends with Close
 	end  context.CancelCauseFunc
 	jobs sync.WaitGroup // goroutines that run an attempt
 
-	mu       sync.Mutex // the book: one decision and the write that follows it at a time
-	queue    []*job     // accepted, in the order they will start
-	orders   int64
-	active   map[journal.Key]*job
-	pause    pause
-	draining bool
-	left     chan struct{} // signalled when an attempt leaves active
+	mu     sync.Mutex // the book: one decision and the write that follows it at a time
+	queue  []*job     // accepted, in the order they will start
+	orders int64
+	active map[journal.Key]*job
+	pause  pause
+	left   chan struct{} // signalled when an attempt leaves active
 }
 
 // New makes a server over an open journal. What the last boot left accepted is queued and starts once the agent is ready.
@@ -119,9 +119,7 @@ func (s *Server) Close() {
 
 func (s *Server) agent() wire.AgentInfo {
 	info := s.cfg.Runner.Agent()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.draining {
+	if s.draining.Load() {
 		info.State = wire.AgentDraining
 	}
 	return info

@@ -73,10 +73,10 @@ func (c situation) unsentYet() Decision {
 	return c.giveBack(linkReason(c.obs.Link), cmp.Or(c.obs.LinkMessage, "its target gave no valid answer"))
 }
 
-// overdue is past the controller's deadline. One last look, and what that finds alive is stopped; then it ends, whatever is known.
+// overdue is past the controller's deadline. It is looked at a last time, and what that finds alive is stopped; then it ends,
+// whatever is known. A look that fails says nothing, and on a Link that is not verified it fails at once: only time ends it.
 func (c situation) overdue(a *wire.Attempt) Decision {
-	deadline := c.run.deadline()
-	end := deadline
+	end := c.run.deadline()
 	if since := c.since(c.obs.Since); since.After(end) {
 		end = since // a controller that was down past the deadline looks first
 	}
@@ -93,10 +93,8 @@ func (c situation) overdue(a *wire.Attempt) Decision {
 		return c.call(ActionCancel, d)
 	case c.absent() && c.obs.Link == LinkVerified:
 		return c.call(ActionVoid, d) // proven unstarted is better than unknown
-	case c.obs.LookedAt.Before(deadline):
+	default:
 		return c.call(ActionLook, d)
-	case c.obs.InFlight:
-		return d
 	}
 	return c.finish(ReasonOutcomeUnknown, "its target could not be asked within the deadline; the work may have run")
 }

@@ -61,7 +61,7 @@ func (o *Observed) sees(a *wire.Attempt) {
 
 func (o *Observed) found() { o.Self, o.Mine = "another", false } // by a controller that did not reserve it
 
-func (o *Observed) absent() { o.Absent, o.SeenJournal, o.LookedAt = true, testJournal, later }
+func (o *Observed) absent() { o.Absent, o.SeenJournal = true, testJournal }
 
 func (o *Observed) refused(count int, code wire.Code) {
 	o.Sent = Sent{Count: count, Outcome: SendNotTaken, Code: code, Message: "because"}
@@ -294,13 +294,19 @@ func TestTheTargetFails(t *testing.T) {
 		"past the deadline: one last look (row 25)": {func(_ *Run, o *Observed) {
 			o.sees(told(wire.StateRunning))
 			o.Link = LinkUnreachable
-			o.LookedAt = deadline.Add(-1)
 		}, deadline, ActionLook, ""},
-		"looked in vain: OutcomeUnknown (row 25)": {func(_ *Run, o *Observed) {
+		"nothing is concluded from a look that failed (row 5)": {func(_ *Run, o *Observed) {
+			o.found()
+			o.Link = LinkChallenging
+		}, deadline.Add(LastLookPatience - 1), ActionLook, ""},
+		"…it is repeated, not in a hot loop": {func(_ *Run, o *Observed) {
+			o.found()
+			o.Link, o.NotBefore = LinkChallenging, deadline.Add(time.Second)
+		}, deadline.Add(1), ActionNone, ""},
+		"looked in vain for 30 s: OutcomeUnknown (row 25)": {func(_ *Run, o *Observed) {
 			o.sees(told(wire.StateRunning))
 			o.Link = LinkUnreachable
-			o.LookedAt = deadline
-		}, deadline.Add(1), ActionFinish, ReasonOutcomeUnknown},
+		}, deadline.Add(LastLookPatience), ActionFinish, ReasonOutcomeUnknown},
 		"the last look hangs: not for ever (I3)": {func(_ *Run, o *Observed) {
 			o.sees(told(wire.StateRunning))
 			o.Link = LinkUnreachable

@@ -133,7 +133,7 @@ type Action int
 const (
 	ActionNone        Action = iota
 	ActionSend               // deliver this same attempt to this same Pod UID
-	ActionLook               // GET the attempt; on a Link that is not verified challenge at once, and say LookedAt if that fails
+	ActionLook               // GET the attempt; on a Link that is not verified it fails, and has the target challenged at once
 	ActionVoid               // DELETE with ifNotStarted
 	ActionCancel             // DELETE
 	ActionReadPod            // read the target's Pod from the API server, not from a cache
@@ -237,8 +237,6 @@ type Observed struct {
 	SeenSince time.Time
 	// Absent: a look begun after the last send ended was answered 404 unknown, under journal SeenJournal. A send clears it.
 	Absent bool
-	// LookedAt is when the last look ended, whatever came of it.
-	LookedAt time.Time
 
 	// PodSuspect: the cache shows the Pod missing, terminal or with another UID.
 	PodSuspect bool

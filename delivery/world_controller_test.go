@@ -178,8 +178,10 @@ func (w *world) call(c *controller, run Run, m *Observed, action Action) {
 		m.Sent.Count++
 		m.Absent = false
 	}
-	if !h.up || !h.reachable {
-		w.link(c, h).state = LinkUnreachable
+	if l := w.link(c, h); l.state != LinkVerified || !h.up || !h.reachable {
+		if l.state == LinkVerified {
+			l.state = LinkUnreachable
+		} // else the challenge that it asks for is a step of its own
 		w.done(r, reply{Reply: Reply{NeverLeft: true}})
 		return
 	}
@@ -224,7 +226,6 @@ func (w *world) done(r *request, answer reply) {
 	case ActionSend:
 		m.Sent.Outcome, m.Sent.Code = Classify(answer.Reply), answer.Code
 	case ActionLook:
-		m.LookedAt = w.now
 		if answer.Code == wire.CodeUnknown {
 			m.Absent, m.Seen, m.SeenJournal = true, nil, answer.journal
 		}

@@ -1,6 +1,7 @@
 package deliver_test
 
 import (
+	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,35 @@ import (
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/test/harness"
 )
+
+// Row 5: the harness has the result, and the controller comes back after the run's deadline, when nobody answers at the Pod's address
+// yet: one who cannot look concludes nothing.
+func TestAControllerBackAfterTheDeadlineAsksBeforeItConcludes(t *testing.T) {
+	w := newWorld(t)
+	var away atomic.Bool
+	dialled := make(chan struct{}, 100)
+	x := w.standing("reviewer-1", harness.Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if away.Load() {
+				dialled <- struct{}{}
+				panic(http.ErrAbortHandler) // the connection breaks
+			}
+			next.ServeHTTP(rw, r)
+		})
+	}})
+	first := w.controller()
+	run := w.deliver("run", harness.HoldPrefix+goal)
+	w.reasonIs(run, hearthv1.ReasonRunning)
+	first.stop()
+	x.harness.Runner.Release(string(run.UID))
+	away.Store(true)
+	second := w.controllerAt(func() time.Time { return time.Now().Add(3 * time.Hour) })
+	<-dialled
+	<-dialled // once more: the run was looked at, or the Link's backoff is over
+	away.Store(false)
+	assert.Equal(t, hearthv1.PhaseSucceeded, w.ended(run).Status.Phase)
+	second.wrote(t, "run", "Completed")
+}
 
 // Row 25: unreachable past the deadline is OutcomeUnknown, after ContactLost was shown; the result that comes later is an Event
 // and changes nothing.

@@ -80,8 +80,7 @@ func (c *courier) observeLink(run *hearthv1.AgentRun, r delivery.Run, n note, ob
 // fill takes over a Link's word about an attempt. A send that was handed over and that the Link knows nothing of, or that was under
 // way when it was closed, may have left.
 func fill(obs *delivery.Observed, a client.Attempt, handed, open bool) {
-	obs.Sent, obs.Seen, obs.SeenJournal, obs.SeenSince = a.Sent, a.Seen, a.SeenJournal, a.SeenSince
-	obs.Absent, obs.LookedAt = a.Absent, a.LookedAt
+	obs.Sent, obs.Seen, obs.SeenJournal, obs.SeenSince, obs.Absent = a.Sent, a.Seen, a.SeenJournal, a.SeenSince, a.Absent
 	obs.InFlight, obs.NotBefore = a.InFlight && open, a.NotBefore
 	if handed && a.Sent.Count == 0 {
 		obs.Sent = delivery.Sent{Count: 1, Outcome: delivery.SendUnknown}

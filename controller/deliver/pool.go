@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
@@ -31,7 +32,7 @@ func (c *courier) pool(ctx context.Context, agent *hearthv1.Agent) (delivery.Poo
 	ends := make(map[string]endpoint, len(standing.Items))
 	for i := range standing.Items {
 		run := &standing.Items[i]
-		if !ownedBy(run, agent) {
+		if !metav1.IsControlledBy(run, agent) {
 			continue
 		}
 		t, end, err := c.target(ctx, run)
@@ -77,15 +78,6 @@ func (c *courier) target(ctx context.Context, run *hearthv1.AgentRun) (delivery.
 		}
 	}
 	return t, end, nil
-}
-
-func ownedBy(run *hearthv1.AgentRun, agent *hearthv1.Agent) bool {
-	for _, o := range run.OwnerReferences {
-		if o.UID == agent.UID && o.Controller != nil && *o.Controller {
-			return true
-		}
-	}
-	return false
 }
 
 // generation is that of the Agent a standing run was made from.

@@ -26,8 +26,6 @@ type Attempt struct {
 	SeenSince   time.Time
 	// Absent: a look begun after the last send ended was answered that journal SeenJournal has no such attempt.
 	Absent bool
-	// LookedAt is when the last look ended, whatever came of it.
-	LookedAt time.Time
 	// InFlight: a call about this attempt is queued or under way.
 	InFlight bool
 	// NotBefore is when the next call about it is due, after one that failed.
@@ -80,6 +78,7 @@ func (b *book) learn(a wire.Attempt, journal string, now time.Time) bool {
 	if !plausible(a) {
 		return false
 	}
+	a.Session = wire.CutText(wire.CleanText(a.Session), wire.MaxNameBytes) // an agent's word: cut, and no reason to miss an end
 	e := b.entries[Key{RunUID: a.Run.UID, Attempt: a.Attempt}]
 	if e == nil {
 		if a.Recorded {
@@ -143,7 +142,7 @@ func covers(old, a wire.Attempt) bool {
 func plausible(a wire.Attempt) bool {
 	return a.Run.UID != "" && len(a.Run.UID) <= wire.MaxUIDBytes && len(a.Run.Name) <= wire.MaxNameBytes &&
 		len(a.Run.Namespace) <= wire.MaxNameBytes && a.Attempt >= 1 && a.Attempt <= wire.MaxAttempt && rank(a.State) > 0 &&
-		len(a.Digest) <= wire.MaxUIDBytes && len(a.Session) <= wire.MaxNameBytes
+		len(a.Digest) <= wire.MaxUIDBytes
 }
 
 // rank orders the states of an attempt; 0 is no state of the contract.

@@ -37,6 +37,17 @@ func TestAnAnswerThatWasOvertakenChangesNothing(t *testing.T) {
 	assert.Equal(t, "j2", e.SeenJournal)
 }
 
+// A session's name is the agent's word. However long it is, the end of the attempt is not missed.
+func TestALongSessionNameIsCut(t *testing.T) {
+	b := newBook()
+	a := told("a", 1, wire.StateFinished)
+	a.Session = strings.Repeat("s", 10*wire.MaxNameBytes)
+	assert.True(t, b.learn(a, "j", time.Time{}))
+	e := b.entries[Key{RunUID: "uid-a", Attempt: 1}]
+	assert.Equal(t, wire.StateFinished, e.Seen.State)
+	assert.Len(t, e.Seen.Session, wire.MaxNameBytes)
+}
+
 // Bounded: a harness that lists without end fills no memory, and there is still room for what is sent to it.
 func TestWhatAHarnessListsIsBounded(t *testing.T) {
 	b := newBook()

@@ -45,7 +45,6 @@ func (l *Link) look(ctx context.Context, c command, s Status) (done bool, retry 
 	before, sending := 0, false
 	l.update(c, func(e *entry) { before, sending = e.Sent.Count, e.pending[verbSend] })
 	r, _, err := l.ask(ctx, call{method: http.MethodGet, path: attemptPath(c, "")}, s)
-	defer l.update(c, func(e *entry) { e.LookedAt = l.cfg.Now() })
 	if err != nil {
 		return false, 0
 	}
@@ -102,8 +101,8 @@ func (l *Link) record(ctx context.Context, c command, s Status) (done bool, retr
 // learnOne takes over a state that the target answered, if it is about what was asked.
 func (l *Link) learnOne(c command, r reply, journal string) bool {
 	var a wire.Attempt
-	if err := wire.DecodeAnswer(r.body, &a); err != nil || a.Run.UID != c.run.UID || a.Attempt != c.number {
-		return false
+	if err := wire.DecodeAnswer(r.body, &a); err != nil || a.Run.UID != c.run.UID || a.Attempt != c.number || !plausible(a) {
+		return false // the call got nothing that can be used, so it is backed off from
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

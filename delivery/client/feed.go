@@ -53,11 +53,14 @@ func (l *Link) page(boot string, revision int64, hold bool) (wire.Changes, error
 	return page, nil
 }
 
-// polling keeps how to end the poll under way, for suspect.
+// polling keeps how to end the poll under way, for suspect. A suspicion from between two polls ends this one at once.
 func (l *Link) polling(cancel context.CancelFunc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.poll, l.suspected = cancel, false
+	l.poll = cancel
+	if l.suspected {
+		cancel()
+	}
 }
 
 func (l *Link) wasSuspected() bool {

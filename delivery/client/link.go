@@ -61,7 +61,7 @@ type Link struct {
 	spare     net.Conn // the challenged connection that waits for the first request
 	conns     map[*conn]struct{}
 	poll      context.CancelFunc // ends the poll under way
-	suspected bool               // the poll was ended by suspect
+	suspected bool               // a command found the target silent, strange or in another boot since the last challenge
 	book      book
 	queue     []command
 	workers   int
@@ -194,7 +194,7 @@ func (l *Link) pause(d time.Duration) {
 func (l *Link) accept(conn net.Conn, a wire.ChallengeAnswer) {
 	l.mu.Lock()
 	old := l.spare
-	l.spare = conn
+	l.spare, l.suspected = conn, false
 	now := l.cfg.Now()
 	if l.status.State != StateVerified {
 		l.status.State, l.status.Since, l.status.Message = StateVerified, now, ""

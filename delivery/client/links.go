@@ -1,8 +1,6 @@
 package client
 
-import (
-	"sync"
-)
+import "sync"
 
 // Links are the Links of one controller, by Pod UID.
 type Links struct {
@@ -38,17 +36,6 @@ func (s *Links) Get(podUID string) *Link {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.links[podUID]
-}
-
-// All are the open Links, in no order.
-func (s *Links) All() []*Link {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := make([]*Link, 0, len(s.links))
-	for _, l := range s.links {
-		out = append(out, l)
-	}
-	return out
 }
 
 // Remove closes the Link of a Pod that is gone.

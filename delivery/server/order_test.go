@@ -42,11 +42,7 @@ var faults = []struct {
 		h.actor.finish("run", "x")
 		h.untilState("run", wire.StateFinished)
 	}},
-	{name: "draining", code: wire.CodeDraining, world: func(h *house) {
-		h.server.mu.Lock()
-		defer h.server.mu.Unlock()
-		h.server.draining.Store(true)
-	}},
+	{name: "draining", code: wire.CodeDraining, world: func(h *house) { h.server.draining.Store(true) }},
 	{name: "agent", code: wire.CodeAgentUnavailable, world: func(h *house) { h.actor.set(wire.AgentDown) }},
 	{name: "capacity", code: wire.CodeBusy, world: func(h *house) { h.running("other") }},
 	{name: "disk", code: wire.CodeJournalFull, world: func(h *house) { h.full.Store(true) }},

@@ -217,6 +217,27 @@ func TestAResultThatCannotBeStoredIsNotServed(t *testing.T) {
 	})
 }
 
+// SPEC.md, Limits: a name on the wire has at most 253 bytes; what an agent calls its session may be anything.
+func TestWhatAnAgentCallsItsSessionIsMadeFitForTheWire(t *testing.T) {
+	h := build(t)
+	h.server.cfg.Runner = runnerFunc(func(_ context.Context, w Work, start func(string) error) wire.Envelope {
+		session := "bad \xff\x00 " + strings.Repeat("é", 200)
+		e := succeeded("done")
+		if start(session) == nil {
+			e.Session = session
+		}
+		return e
+	})
+	require.Equal(t, http.StatusAccepted, h.deliver(h.delivery("run", 1)).status)
+	h.untilState("run", wire.StateFinished)
+	a := h.get(at("run")).attempt(t)
+	want := "bad \uFFFD\uFFFD " + strings.Repeat("é", 121)
+	assert.Equal(t, want, a.Session)
+	assert.LessOrEqual(t, len(want), wire.MaxNameBytes)
+	assert.Equal(t, want, a.Envelope.Session)
+	assert.Equal(t, want, h.changes(0, "").Runs[0].Session)
+}
+
 // Row 42: a runner that panics ends its attempt; the process lives and goes on.
 func TestARunnerThatPanicsEndsItsAttempt(t *testing.T) {
 	h := build(t)

@@ -182,7 +182,7 @@ func (s *Server) start(ctx context.Context, j *job, session string) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	if _, err := s.cfg.Journal.Start(j.key, session); err != nil {
+	if _, err := s.cfg.Journal.Start(j.key, sessionName(session)); err != nil {
 		s.cfg.Log.Error("an attempt could not be journalled as started, so it was not; it is tried again", "run", j.key.RunUID, "cause", err)
 		return fmt.Errorf("start: %w", err)
 	}

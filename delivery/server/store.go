@@ -48,6 +48,7 @@ func fit(e wire.Envelope) wire.Envelope {
 		e.Outcome, e.Reason = wire.OutcomeFailed, wire.ReasonAgentError
 	}
 	e.Message = wire.CutText(wire.CleanText(e.Message), maxMessage)
+	e.Session = sessionName(e.Session)
 	for !fits(e) {
 		if e.Output == nil || e.Output.Value == "" {
 			e.Output, e.Warnings, e.StopReason, e.Session = nil, nil, "", ""
@@ -65,6 +66,11 @@ func fit(e wire.Envelope) wire.Envelope {
 }
 
 const maxMessage = 32 << 10
+
+// sessionName makes an agent's word into a name of the wire (SPEC.md, Limits): callers refuse a state with a longer one.
+func sessionName(session string) string {
+	return wire.CutText(wire.CleanText(session), wire.MaxNameBytes)
+}
 
 func fits(e wire.Envelope) bool {
 	b, err := wire.Encode(e)

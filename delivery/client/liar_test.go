@@ -231,6 +231,29 @@ func TestAConnectionCutAfterTheRequestIsUnknownAndSentOnce(t *testing.T) {
 	assert.Equal(t, int32(1), posts.Load())
 }
 
+// A state that cannot be kept is no answer to go on: the call failed, and the next one is backed off from instead of made at once.
+func TestAnAnswerThatCannotBeKeptIsBackedOffFrom(t *testing.T) {
+	keys := harness.Keys(t, "pod-1")
+	body, err := wire.Encode(wire.Attempt{Run: runRef("a"), Attempt: 1, State: wire.StateRunning, Digest: strings.Repeat("d", wire.MaxUIDBytes+1)})
+	require.NoError(t, err)
+	h := harness.Start(t, harness.Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == wire.RunsPath || r.URL.Path == wire.ChallengePath {
+				next.ServeHTTP(w, r)
+				return
+			}
+			w.Header().Set(wire.HeaderAnswer, keys.Answer(signedRequest(r), http.StatusOK, body))
+			_, _ = w.Write(body)
+		})
+	}})
+	l := verifiedLink(t, testConfig(t, h.Address))
+	require.NoError(t, l.Look(runRef("a"), 1))
+	a := idle(t, l, "a", 1)
+	assert.Nil(t, a.Seen)
+	assert.False(t, a.NotBefore.IsZero(), "a loop as fast as the network")
+	assert.Equal(t, StateVerified, l.Status().State, "the target proved who it is")
+}
+
 // The target itself may refuse the challenge: that is an answer, shown with its own state and never terminal.
 func TestAProvenRefusalOfTheChallengeHasItsOwnState(t *testing.T) {
 	for status, want := range map[int]State{

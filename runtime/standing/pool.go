@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,7 +26,7 @@ const (
 	DefaultEndGrace        = 5 * time.Second // between SIGTERM and SIGKILL
 	DefaultFirstBackoff    = time.Second     // before the first restart, doubled each time …
 	DefaultMaxBackoff      = time.Minute     // … up to this
-	DefaultMaxFailedStarts = 10              // in a row; then the pool gives up
+	DefaultMaxFailedStarts = 10              // of every slot in a row; then the pool gives up
 	healthyAfter           = time.Minute     // an agent that stood so long is restarted as if it had never failed
 	settleLimit            = 2 * time.Second // how long processes of a cancelled turn may take to go away
 	settleEvery            = 20 * time.Millisecond
@@ -93,6 +94,8 @@ type Pool struct {
 	once    sync.Once
 	home    *workshop
 
+	hopeless atomic.Int32 // slots that failed to start an agent MaxFailedStarts times in a row
+
 	order sync.Mutex // held while a change is told, so that changes are told in order
 	mu    sync.Mutex
 	up    int // agents that answer
@@ -128,7 +131,7 @@ func New(cfg Config) (*Pool, error) {
 var errShutdown = errors.New("the harness is shutting down")
 
 // Run starts the agents and keeps them standing. It returns nil after Shutdown or when ctx ends, with all agents ended; the
-// error says that an agent could not be started several times in a row, and why. It is called once.
+// error says that no slot could start an agent several times in a row, and why. It is called once.
 func (p *Pool) Run(ctx context.Context) error {
 	defer close(p.stopped)
 	reaping, stopReaping := context.WithCancel(context.WithoutCancel(ctx))

@@ -428,6 +428,28 @@ func TestFailedStartsInARowEndThePool(t *testing.T) {
 	}
 }
 
+// A slot whose agent cannot be started ends no turn of the others: the harness ends when no slot has an agent.
+func TestASlotThatCannotStartLeavesTheOthersAlone(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "second-fails")
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\ncase $HOME in */1/home) exit 7;; esac\nexec "+agenttest.Build(t)+"\n"), 0o700)) //nolint:gosec // it is run
+	s := stand(t, nil, func(c *Config) { c.Concurrency, c.MaxFailedStarts, c.Command = 2, 3, []string{script} })
+	gate := filepath.Join(dir, "gate")
+	done := s.background(t.Context(), "wait: "+gate+" ;; say: undisturbed")
+	s.requireEffects(1)
+	require.Eventually(t, func() bool { return strings.Contains(s.logged(), "failures=5") || len(s.ended) > 0 }, limit, time.Millisecond)
+	require.NoError(t, os.WriteFile(gate, nil, 0o600))
+	e := <-done
+	require.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
+	assert.Equal(t, "undisturbed", e.Output.Value)
+
+	// The healthy one dies and never comes back: now nobody is there.
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\nexit 8\n"), 0o700)) //nolint:gosec // it is run
+	s.turn(t.Context(), "die:")
+	require.ErrorContains(t, <-s.ended, "times in a row")
+	assert.Equal(t, wire.AgentDown, s.pool.State().State)
+}
+
 func TestAnAgentThatStartsInTheEndIsReady(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "start")
 	s := stand(t, []string{"AGENT_START=exit", "AGENT_START_FILE=" + file}, func(c *Config) { c.MaxFailedStarts = 1000 })

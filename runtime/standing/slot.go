@@ -25,10 +25,11 @@ func newSlot(p *Pool, n int) *slot {
 	}}
 }
 
-// run returns nil when ctx ended and the agent is gone, and an error after too many failed starts in a row.
+// run returns nil when ctx ended and the agent is gone, and an error after too many failed starts in a row if every other slot
+// had as many: while one has an agent, its turn is worth more than an early end.
 func (s *slot) run(ctx context.Context) error {
 	cfg, log := &s.pool.cfg, s.pool.cfg.Log.With("slot", s.number)
-	failures, falls := 0, 0
+	failures, falls, hopeless := 0, 0, false
 	for ctx.Err() == nil {
 		a, err := raise(ctx, cfg, s.pool.home, s.number)
 		switch {
@@ -37,12 +38,19 @@ func (s *slot) run(ctx context.Context) error {
 		case err != nil:
 			failures++
 			log.Error("agent: start failed", "error", err, "failures", failures)
-			if failures >= cfg.MaxFailedStarts {
+			if failures == cfg.MaxFailedStarts {
+				hopeless = true
+				s.pool.hopeless.Add(1)
+			}
+			if int(s.pool.hopeless.Load()) == cfg.Concurrency {
 				return fmt.Errorf("the agent could not be started %d times in a row; the last time: %w", failures, err)
 			}
 			falls++
 		default:
-			failures = 0
+			if failures = 0; hopeless {
+				hopeless = false
+				s.pool.hopeless.Add(-1)
+			}
 			log.Info("agent: ready", "name", a.info.Name, "version", a.info.Version, "pid", a.proc.PID())
 			s.stand(ctx, a)
 			if ctx.Err() != nil {

@@ -351,8 +351,9 @@ func TestForeignObjectsOfOurNamesAreNotUsed(t *testing.T) {
 	assert.Empty(t, taken.Status.Phase, "a delivered run is none of this controller's business (R22)")
 }
 
-// Row 36 and 48: a Secret that is lost under a living Pod is said, and not made anew.
-func TestALostSecretIsSaidAndNotMadeAnew(t *testing.T) {
+// Row 36 and 48: a Secret that is lost under a living Pod is not made anew: its standing run is replaced by one with a Secret of
+// its own, and drains.
+func TestARunThatLostItsSecretIsReplaced(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	w.agent("reviewer")
 	w.kubelet("reviewer-1", listens)
@@ -360,10 +361,16 @@ func TestALostSecretIsSaidAndNotMadeAnew(t *testing.T) {
 	secret := w.key(pod.SecretName(r.Name, r.UID))
 	require.NoError(t, w.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}}))
 	w.kubelet("reviewer-1", func(s *corev1.PodStatus) { s.ContainerStatuses[0].RestartCount = 1 })
-	w.theRun("reviewer-1", func(r *v1alpha1.AgentRun) bool {
-		return r.Status.Restarts == 1 && is(r, v1alpha1.AgentRunConditionCredentialReady, metav1.ConditionFalse, v1alpha1.ReasonCredentialLost)
+	w.eventually("another run", func(ctx context.Context) bool {
+		alive := w.standing(ctx, "reviewer")
+		var next v1alpha1.AgentRun
+		return len(alive) == 1 && w.Get(ctx, w.key(alive[0]), &next) == nil && next.UID != r.UID &&
+			w.Get(ctx, w.key(pod.SecretName(next.Name, next.UID)), &corev1.Secret{}) == nil
 	})
 	assert.True(t, apierrors.IsNotFound(w.Get(ctx, secret, &corev1.Secret{})))
+	a := &v1alpha1.Agent{}
+	require.NoError(t, w.Get(ctx, w.key("reviewer"), a))
+	assert.Zero(t, a.Status.Recasts, "replacing is no recast")
 }
 
 // A template that the webhook did not see (it was stored before it) makes no Pod and says why.

@@ -40,8 +40,8 @@ type Plan struct {
 	After time.Duration
 }
 
-// Decide keeps exactly one standing run. A run that the template has left behind is deleted, and drains while the next one
-// starts; one that ended is replaced after the backoff.
+// Decide keeps exactly one standing run. A run that the template has left behind, or whose Secret was lost, is deleted, and drains
+// while the next one starts; one that ended is replaced after the backoff.
 func Decide(o Observed) Plan {
 	alive, ended := sorted(o.Runs)
 	p := Plan{Status: *o.Agent.Status.DeepCopy()}
@@ -77,9 +77,9 @@ func sorted(runs []v1alpha1.AgentRun) (alive, ended []v1alpha1.AgentRun) {
 	return alive, ended
 }
 
-// keep keeps the oldest run that is up to date and ends every other. An invalid template ends nothing.
+// keep keeps the oldest run that is up to date and has its Secret, and ends every other. An invalid template ends nothing.
 func (p *Plan) keep(o Observed, alive, ended []v1alpha1.AgentRun, valid bool) {
-	kept := slices.IndexFunc(alive, func(run v1alpha1.AgentRun) bool { return upToDate(&run, o.Agent) })
+	kept := slices.IndexFunc(alive, func(run v1alpha1.AgentRun) bool { return upToDate(&run, o.Agent) && !credentialLost(&run) })
 	if kept < 0 && !valid {
 		kept = 0
 	}
@@ -145,6 +145,11 @@ func next(now time.Duration) int32 {
 func upToDate(run *v1alpha1.AgentRun, agent *v1alpha1.Agent) bool {
 	want := standingSpec(agent)
 	return run.Spec.Goal == want.Goal && equality.Semantic.DeepEqual(run.Spec.Runtime, want.Runtime) && equality.Semantic.DeepEqual(run.Spec.Template, want.Template)
+}
+
+// credentialLost: the next controller could not talk to its Pod, and the Pod could not restart its container.
+func credentialLost(run *v1alpha1.AgentRun) bool {
+	return meta.IsStatusConditionFalse(run.Status.Conditions, v1alpha1.AgentRunConditionCredentialReady)
 }
 
 func acpReady(run *v1alpha1.AgentRun) *metav1.Condition {

@@ -55,6 +55,11 @@ func deleted(r *v1alpha1.AgentRun) { r.DeletionTimestamp = &metav1.Time{Time: no
 
 func outdated(r *v1alpha1.AgentRun) { r.Spec.Template.Spec.Containers[0].Image = "i:0" }
 
+func withoutSecret(r *v1alpha1.AgentRun) {
+	meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: v1alpha1.AgentRunConditionCredentialReady, Status: metav1.ConditionFalse,
+		Reason: v1alpha1.ReasonCredentialLost})
+}
+
 func names(runs []v1alpha1.AgentRun) []string {
 	var all []string
 	for _, r := range runs {
@@ -86,6 +91,8 @@ func TestDecideKeepsExactlyOneStandingRun(t *testing.T) {
 		{name: "one is being deleted", runs: []v1alpha1.AgentRun{aRun("r-1", time.Minute, deleted)}, create: true},
 		{name: "the template changed", runs: []v1alpha1.AgentRun{aRun("r-1", time.Minute, outdated)}, deletes: []string{"r-1"}},
 		{name: "the new one stands, the old one goes", runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, outdated), aRun("r-2", time.Minute)}, deletes: []string{"r-1"}},
+		{name: "its Secret was lost (rows 36, 48)", runs: []v1alpha1.AgentRun{aRun("r-1", time.Minute, listening(time.Minute), withoutSecret)}, deletes: []string{"r-1"}},
+		{name: "its Secret was lost, and the next one stands", runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, withoutSecret), aRun("r-2", time.Minute)}, deletes: []string{"r-1"}},
 		{name: "an invalid template ends nothing", agent: func(a *v1alpha1.Agent) { a.Spec.Template.Spec.HostPID = true }, runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour)}},
 		{name: "an invalid template makes nothing", agent: func(a *v1alpha1.Agent) { a.Spec.Template.Spec.HostPID = true }},
 		{name: "the Agent is being deleted", agent: func(a *v1alpha1.Agent) { a.DeletionTimestamp = &metav1.Time{Time: now} }},

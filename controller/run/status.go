@@ -173,7 +173,7 @@ func (d *draft) listening(own *corev1.Pod, blocked string) {
 func (d *draft) credential(lost bool) {
 	if lost {
 		d.set(v1alpha1.AgentRunConditionCredentialReady, metav1.ConditionFalse, v1alpha1.ReasonCredentialLost,
-			"the Secret of the running Pod is gone or is another one: what runs goes on, nothing new can be delivered")
+			"the Secret of the running Pod is gone or is another one: the run is replaced, and what it is at work on may end first")
 	}
 }
 

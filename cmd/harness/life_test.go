@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/hearthdev/hearth/challenge"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
@@ -290,6 +291,48 @@ func TestTheRootSecretIsOutOfTheAgentsReach(t *testing.T) {
 			assert.NotContains(t, string(content), token, f)
 		}
 	}
+}
+
+// A listener that broke is not open: the harness ends with the reason instead of standing there unready for ever.
+func TestABrokenListenerOn4000EndsTheHarness(t *testing.T) {
+	p := newPlace(t)
+	log := newLines()
+	cfg, err := parse([]string{"--acp-listen=127.0.0.1:0", "--data-dir=" + p.dir, "--", p.command[0]}, nil)
+	require.NoError(t, err)
+	h := newHarness(cfg, slog.New(slog.NewTextHandler(log, nil)))
+	h.agents.pool, err = standing.New(standing.Config{
+		Command: cfg.command, DataDir: cfg.dataDir, Concurrency: 1, Permissions: cfg.permissions, Log: h.log, Now: time.Now,
+		OnChange: func(info wire.AgentInfo) { h.agentChanged(t.Context(), info) },
+	})
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- h.stand(t.Context(), make(chan os.Signal)) }()
+	address := log.await(t, `acp: listening"? addr=(\S+)`)
+	breakListener(t, address)
+	select {
+	case err := <-ended:
+		require.ErrorContains(t, err, "acp: serving on "+address+" ended")
+	case <-time.After(patience):
+		require.Fail(t, "it stands there unready", log.String())
+	}
+	assert.True(t, refuses(t, address))
+}
+
+// breakListener shuts this process's socket at an address down, as if the kernel had.
+func breakListener(t *testing.T, address string) {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	for _, f := range files {
+		fd, err := strconv.Atoi(f.Name())
+		require.NoError(t, err)
+		at, err := unix.Getsockname(fd)
+		if v4, ok := at.(*unix.SockaddrInet4); err == nil && ok && strings.HasSuffix(address, ":"+strconv.Itoa(v4.Port)) {
+			require.NoError(t, unix.Shutdown(fd, unix.SHUT_RDWR))
+			return
+		}
+	}
+	require.Fail(t, "nothing listens at "+address)
 }
 
 // SPEC.md, Harness: ten failed starts in a row end the harness with a message, and the delivery listener with it.

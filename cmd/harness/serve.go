@@ -37,10 +37,9 @@ type harness struct {
 }
 
 func newHarness(cfg config, log *slog.Logger) *harness {
-	return &harness{
-		cfg: cfg, log: log, agents: &agents{standing: cfg.goal}, fatal: make(chan error, 1),
-		door: &door{endpoint: endpoint.New(endpoint.Config{Addr: cfg.acpListen, Log: log})},
-	}
+	h := &harness{cfg: cfg, log: log, agents: &agents{standing: cfg.goal}, fatal: make(chan error, 1)}
+	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: cfg.acpListen, Log: log, Ended: h.fail})}
+	return h
 }
 
 // serve boots in the order of SPEC.md, Harness, and blocks until the harness ended.

@@ -33,6 +33,8 @@ type Config struct {
 	Log  *slog.Logger
 	// MaxConnections is the constant of that name unless set.
 	MaxConnections int
+	// Ended, unless nil, is told why an open endpoint closed by itself. It is called from a goroutine of its own.
+	Ended func(error)
 }
 
 // Endpoint is the listener. Its methods may be called from any goroutine.
@@ -82,14 +84,31 @@ func (e *Endpoint) Bind(ctx context.Context) error {
 	}
 	served := make(chan struct{})
 	go func() {
-		defer close(served)
-		if err := server.Serve(netutil.LimitListener(listener, e.cfg.MaxConnections)); !errors.Is(err, http.ErrServerClosed) {
-			e.cfg.Log.Error("acp: serving ended", "error", err)
+		err := server.Serve(netutil.LimitListener(listener, e.cfg.MaxConnections))
+		close(served)
+		if !errors.Is(err, http.ErrServerClosed) {
+			e.broke(server, err)
 		}
 	}()
 	e.server, e.served, e.addr = server, served, listener.Addr().String()
 	e.cfg.Log.Info("acp: listening", "addr", e.addr)
 	return nil
+}
+
+// broke closes what does not serve any more, so that Bind may follow, and tells of it.
+func (e *Endpoint) broke(server *http.Server, cause error) {
+	err := fmt.Errorf("acp: serving ended: %w", cause)
+	_ = server.Close() // what it was is beyond repair
+	e.mu.Lock()
+	if e.server == server {
+		err = fmt.Errorf("acp: serving on %s ended: %w", e.addr, cause)
+		e.server, e.served, e.addr = nil, nil, ""
+	}
+	e.mu.Unlock()
+	e.cfg.Log.Error("acp: closed by itself", "cause", err)
+	if e.cfg.Ended != nil {
+		e.cfg.Ended(err)
+	}
 }
 
 // Close stops listening and closes the connections of all clients; it does nothing while it is closed. Bind may follow.

@@ -38,8 +38,7 @@ func Classify(r Reply) SendOutcome {
 	}
 }
 
-// mustVoid tells the refusals that are about the moment. The harness is up and will answer a void, and a void there makes
-// sure that no copy of the request still under way is taken later.
-func mustVoid(c wire.Code) bool {
-	return c == wire.CodeBusy || c == wire.CodeDraining || c == wire.CodeAgentUnavailable
-}
+// mustVoid tells whether a delivery that was not taken has to be voided there before it may go elsewhere: every one that was
+// answered. The proof does not cover Host, media type or length, so somebody on the path can forward the request, keep its 202,
+// and show us a genuine refusal of a spoilt copy; or keep a copy until there is room. Only what never left needs no void.
+func mustVoid(c wire.Code) bool { return c != "" }

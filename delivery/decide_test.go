@@ -174,14 +174,14 @@ func TestSend(t *testing.T) {
 
 func TestNotTaken(t *testing.T) {
 	check(t, map[string]decideCase{
-		"dial failed, first send: given back":              {func(_ *Run, o *Observed) { o.refused(1, "") }, later, ActionGiveBack, ReasonTargetUnreachable},
-		"421, first send: given back (row 23)":             {func(_ *Run, o *Observed) { o.refused(1, wire.CodeMisdirected) }, later, ActionGiveBack, ReasonTargetNotReady},
-		"507, first send: given back (row 19)":             {func(_ *Run, o *Observed) { o.refused(1, wire.CodeJournalFull) }, later, ActionGiveBack, ReasonTargetBusy},
-		"406, first send: waits with that reason (row 49)": {func(_ *Run, o *Observed) { o.refused(1, wire.CodeUnsupportedVersion) }, later, ActionGiveBack, ReasonTargetIncompatible},
-		"401, first send: waits with that reason (row 36)": {func(_ *Run, o *Observed) { o.refused(1, wire.CodeUnauthenticated) }, later, ActionGiveBack, ReasonTargetUnauthenticated},
-		"429: voided first (row 28)":                       {func(_ *Run, o *Observed) { o.refused(1, wire.CodeBusy) }, later, ActionVoid, ReasonReserved},
-		"503 draining: voided first (row 28)":              {func(_ *Run, o *Observed) { o.refused(1, wire.CodeDraining) }, later, ActionVoid, ReasonReserved},
-		"503 agent: voided first (row 20)":                 {func(_ *Run, o *Observed) { o.refused(1, wire.CodeAgentUnavailable) }, later, ActionVoid, ReasonReserved},
+		"dial failed, first send: given back":               {func(_ *Run, o *Observed) { o.refused(1, "") }, later, ActionGiveBack, ReasonTargetUnreachable},
+		"421: voided first, for it may be of a spoilt copy": {func(_ *Run, o *Observed) { o.refused(1, wire.CodeMisdirected) }, later, ActionVoid, ReasonReserved},
+		"507: voided first (row 19)":                        {func(_ *Run, o *Observed) { o.refused(1, wire.CodeJournalFull) }, later, ActionVoid, ReasonReserved},
+		"406, first send: waits with that reason (row 49)":  {func(_ *Run, o *Observed) { o.refused(1, wire.CodeUnsupportedVersion) }, later, ActionVoid, ReasonTargetIncompatible},
+		"401, first send: waits with that reason (row 36)":  {func(_ *Run, o *Observed) { o.refused(1, wire.CodeUnauthenticated) }, later, ActionVoid, ReasonTargetUnauthenticated},
+		"429: voided first (row 28)":                        {func(_ *Run, o *Observed) { o.refused(1, wire.CodeBusy) }, later, ActionVoid, ReasonReserved},
+		"503 draining: voided first (row 28)":               {func(_ *Run, o *Observed) { o.refused(1, wire.CodeDraining) }, later, ActionVoid, ReasonReserved},
+		"503 agent: voided first (row 20)":                  {func(_ *Run, o *Observed) { o.refused(1, wire.CodeAgentUnavailable) }, later, ActionVoid, ReasonReserved},
 		"429, then the void acknowledged: given back, no loss": {func(_ *Run, o *Observed) {
 			o.refused(1, wire.CodeBusy)
 			o.Seen, o.SeenJournal = told(wire.StateVoided), testJournal
@@ -189,7 +189,7 @@ func TestNotTaken(t *testing.T) {
 		"503 to a second send: not given back (row 55)":     {func(_ *Run, o *Observed) { o.refused(2, wire.CodeDraining) }, later, ActionVoid, ReasonReserved},
 		"dial failed, second send: stays on its Pod":        {func(_ *Run, o *Observed) { o.refused(2, "") }, later, ActionLook, ReasonReserved},
 		"dial failed after a restart: stays on its Pod":     {func(_ *Run, o *Observed) { o.found(); o.refused(1, "") }, later, ActionLook, ReasonReserved},
-		"406 to a second send: shown":                       {func(_ *Run, o *Observed) { o.refused(2, wire.CodeUnsupportedVersion) }, later, ActionLook, ReasonTargetIncompatible},
+		"406 to a second send: shown":                       {func(_ *Run, o *Observed) { o.refused(2, wire.CodeUnsupportedVersion) }, later, ActionVoid, ReasonTargetIncompatible},
 		"unsent and the Link fails: given back":             {func(_ *Run, o *Observed) { o.Link = LinkUnreachable }, later, ActionGiveBack, ReasonTargetUnreachable},
 		"unsent and our proof is refused: given back":       {func(_ *Run, o *Observed) { o.Link = LinkUnauthenticated }, later, ActionGiveBack, ReasonTargetUnauthenticated},
 		"unsent and no version in common: given back":       {func(_ *Run, o *Observed) { o.Link = LinkIncompatible }, later, ActionGiveBack, ReasonTargetIncompatible},

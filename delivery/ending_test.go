@@ -119,6 +119,7 @@ func TestAGiveBackIsNoLoss(t *testing.T) {
 	run, obs := scene(t)
 	run.Losses, run.Spent = 1, time.Minute
 	obs.refused(1, wire.CodeJournalFull)
+	obs.Seen, obs.SeenJournal = told(wire.StateVoided), testJournal
 	s := Decide(later, run, obs).Status
 	assert.Equal(t, Progress{Reservation: Reservation{Attempt: 1}, Losses: 1, Spent: time.Minute}, s.Progress)
 	assert.Equal(t, Condition{False, ReasonTargetBusy, "because"}, s.Delivered)

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -52,10 +53,6 @@ func (j *Journal) openFile(path string) (contents, error) {
 // create makes a journal under another name and renames it, so that a file of the journal's name is always complete: an
 // empty one, or one without an ID, can only be a damaged one.
 func create(path string) error {
-	id, err := newID()
-	if err != nil {
-		return err
-	}
 	fresh := path + ".new"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove an unfinished journal: %w", err)
@@ -71,7 +68,7 @@ func create(path string) error {
 			}
 		}
 		meta := tx.Bucket(bucketMeta)
-		return errors.Join(put(meta, keyID, id), put(meta, keyCounts, counts{}))
+		return errors.Join(put(meta, keyID, rand.Text()), put(meta, keyCounts, counts{}))
 	})
 	if err = errors.Join(err, db.Close()); err != nil {
 		return full(err)

@@ -4,11 +4,8 @@
 package journal
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -37,7 +34,6 @@ const (
 
 	fileName = "journal.db"
 	lockName = "journal.lock"
-	idBytes  = 16
 )
 
 // The errors a caller tells apart.
@@ -163,12 +159,4 @@ func (j *Journal) Close() error {
 		j.lock = nil
 	}
 	return err
-}
-
-func newID() (string, error) {
-	var b [idBytes]byte
-	if _, err := io.ReadFull(rand.Reader, b[:]); err != nil {
-		return "", fmt.Errorf("random journal ID: %w", err)
-	}
-	return base64.RawURLEncoding.EncodeToString(b[:]), nil
 }

@@ -40,8 +40,8 @@ func (s *Server) stop(key journal.Key, ifNotStarted bool) (int, *wire.Problem) {
 	c := delivery.Cancel(held, ifNotStarted)
 	switch c.Kind {
 	case delivery.CancellationVoid:
-		if j := s.find(key); j != nil {
-			_, err = s.void(j)
+		if a := s.find(key); a != nil {
+			err = s.void(a)
 		} else {
 			_, err = s.cfg.Journal.VoidUnseen(key)
 		}
@@ -69,7 +69,7 @@ func (s *Server) stopRunning(key journal.Key, requested bool) {
 			s.cfg.Log.Error("a cancel could not be journalled; the turn is stopped all the same", "run", key.RunUID, "cause", err)
 		}
 	}
-	if j := s.active[key]; j != nil {
-		j.cancel(ErrCancelled)
+	if a := s.active[key]; a != nil {
+		a.cancel(ErrCancelled)
 	}
 }

@@ -63,7 +63,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 func (s *Server) guarded(reply *response, w http.ResponseWriter, r *http.Request, asked challenge.Request) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.panics.Add(1)
 			s.cfg.Log.Error("panic in a request", "method", r.Method, "type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
 			*reply = *newResponse()
 			writeProblem(reply, wire.NewProblem(wire.CodeInternal, "the harness failed"))

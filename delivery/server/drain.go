@@ -21,17 +21,17 @@ const (
 func (s *Server) Drain(ctx context.Context, limit time.Duration) {
 	s.draining.Store(true)
 	s.mu.Lock()
-	waiting := append([]*job{}, s.queue...)
-	for _, j := range s.active {
-		if !j.started {
-			waiting = append(waiting, j)
+	waiting := append([]*attempt{}, s.queue...)
+	for _, a := range s.active {
+		if !a.started {
+			waiting = append(waiting, a)
 		}
 	}
-	for _, j := range waiting {
-		if _, err := s.void(j); err != nil {
-			s.cfg.Log.Error("an attempt that has not started could not be voided; it would run after a restart", "run", j.key.RunUID, "cause", err)
-			if j.cancel != nil {
-				j.cancel(errVoided)
+	for _, a := range waiting {
+		if err := s.void(a); err != nil {
+			s.cfg.Log.Error("an attempt that has not started could not be voided; it would run after a restart", "run", a.key.RunUID, "cause", err)
+			if a.cancel != nil {
+				a.cancel(errVoided)
 			}
 		}
 	}
@@ -40,8 +40,8 @@ func (s *Server) Drain(ctx context.Context, limit time.Duration) {
 
 	if !s.idle(ctx, limit) {
 		s.mu.Lock()
-		for _, j := range s.active {
-			j.cancel(ErrDrained)
+		for _, a := range s.active {
+			a.cancel(ErrDrained)
 		}
 		s.mu.Unlock()
 		if !s.idle(context.WithoutCancel(ctx), CancelWait) {

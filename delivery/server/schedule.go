@@ -12,8 +12,8 @@ import (
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
-// job is an attempt that is alive in this boot. Its fields are under Server.mu.
-type job struct {
+// attempt is one that is alive in this boot. Its fields are under Server.mu.
+type attempt struct {
 	key     journal.Key
 	run     wire.RunRef
 	order   int64 // in which it was accepted
@@ -23,9 +23,9 @@ type job struct {
 	expiry  *time.Timer             // voids it when it has not started in time
 }
 
-func (j *job) stopTimer() {
-	if j.expiry != nil {
-		j.expiry.Stop()
+func (a *attempt) stopTimer() {
+	if a.expiry != nil {
+		a.expiry.Stop()
 	}
 }
 
@@ -47,52 +47,51 @@ func (s *Server) resume(a wire.Attempt) error {
 // enqueue puts an accepted attempt at the end of the queue; s.mu is held.
 func (s *Server) enqueue(key journal.Key, run wire.RunRef, limits wire.Limits, waited time.Duration) {
 	s.orders++
-	j := &job{key: key, run: run, order: s.orders}
-	s.queue = append(s.queue, j)
+	a := &attempt{key: key, run: run, order: s.orders}
+	s.queue = append(s.queue, a)
 	if limits.StartWithinSeconds != nil {
 		left := max(0, time.Duration(*limits.StartWithinSeconds)*time.Second-waited)
-		j.expiry = time.AfterFunc(left, func() { s.expire(j) })
+		a.expiry = time.AfterFunc(left, func() { s.expire(a) })
 	}
 }
 
 // expire voids an attempt that did not start in time (startWithinSeconds, on the monotonic clock). One that started goes on.
-func (s *Server) expire(j *job) {
+func (s *Server) expire(a *attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if j.started || j.voided || s.life.Err() != nil {
+	if a.started || a.voided || s.life.Err() != nil {
 		return
 	}
-	if _, err := s.void(j); err != nil {
-		s.cfg.Log.Error("an attempt that did not start in time could not be voided; it is tried again", "run", j.key.RunUID, "cause", err)
-		j.expiry = time.AfterFunc(firstRetry, func() { s.expire(j) })
+	if err := s.void(a); err != nil {
+		s.cfg.Log.Error("an attempt that did not start in time could not be voided; it is tried again", "run", a.key.RunUID, "cause", err)
+		a.expiry = time.AfterFunc(firstRetry, func() { s.expire(a) })
 		return
 	}
-	s.cfg.Log.Info("voided: not started within its limit", "run", j.key.RunUID, "attempt", j.key.Attempt)
+	s.cfg.Log.Info("voided: not started within its limit", "run", a.key.RunUID, "attempt", a.key.Attempt)
 }
 
-// void journals that a job never starts and takes it out of the way; s.mu is held.
-func (s *Server) void(j *job) (wire.Attempt, error) {
-	a, err := s.cfg.Journal.Void(j.key)
-	if err != nil {
-		return a, fmt.Errorf("void: %w", err)
+// void journals that an attempt never starts and takes it out of the way; s.mu is held.
+func (s *Server) void(a *attempt) error {
+	if _, err := s.cfg.Journal.Void(a.key); err != nil {
+		return fmt.Errorf("void: %w", err)
 	}
-	j.voided = true
-	j.stopTimer()
-	if j.cancel != nil {
-		j.cancel(errVoided)
+	a.voided = true
+	a.stopTimer()
+	if a.cancel != nil {
+		a.cancel(errVoided)
 	}
-	s.queue = slices.DeleteFunc(s.queue, func(q *job) bool { return q == j })
-	return a, nil
+	s.queue = slices.DeleteFunc(s.queue, func(q *attempt) bool { return q == a })
+	return nil
 }
 
-// find is the living job of an attempt; s.mu is held.
-func (s *Server) find(key journal.Key) *job {
-	if j := s.active[key]; j != nil {
-		return j
+// find is an attempt that is alive, or nil; s.mu is held.
+func (s *Server) find(key journal.Key) *attempt {
+	if a := s.active[key]; a != nil {
+		return a
 	}
-	for _, j := range s.queue {
-		if j.key == key {
-			return j
+	for _, a := range s.queue {
+		if a.key == key {
+			return a
 		}
 	}
 	return nil
@@ -106,34 +105,34 @@ func (s *Server) dispatch() {
 		if s.pause.on || s.draining.Load() || s.life.Err() != nil || s.cfg.Runner.Agent().State != wire.AgentReady {
 			return
 		}
-		j := s.queue[0]
+		a := s.queue[0]
 		s.queue = s.queue[1:]
-		s.active[j.key] = j
+		s.active[a.key] = a
 		ctx, cancel := context.WithCancelCause(s.life)
-		j.cancel = cancel
-		s.jobs.Go(func() {
+		a.cancel = cancel
+		s.work.Go(func() {
 			defer cancel(nil)
-			s.run(ctx, j)
+			s.run(ctx, a)
 		})
 	}
 }
 
-// run carries out one job and puts it back when it did not start: the agent went away before it took the goal.
-func (s *Server) run(ctx context.Context, j *job) {
-	envelope := s.carryOut(ctx, j)
+// run carries out one attempt and puts it back when it did not start: the agent went away before it took the goal.
+func (s *Server) run(ctx context.Context, a *attempt) {
+	envelope := s.carryOut(ctx, a)
 	s.mu.Lock()
-	started := j.started
+	started := a.started
 	s.mu.Unlock()
 	if started {
-		s.store(j, envelope)
+		s.store(a, envelope)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.active, j.key)
-	if !started && !j.voided {
-		j.cancel = nil
-		s.queue = append(s.queue, j)
-		slices.SortFunc(s.queue, func(a, b *job) int { return cmp.Compare(a.order, b.order) })
+	delete(s.active, a.key)
+	if !started && !a.voided {
+		a.cancel = nil
+		s.queue = append(s.queue, a)
+		slices.SortFunc(s.queue, func(x, y *attempt) int { return cmp.Compare(x.order, y.order) })
 		s.pause.begin(func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -141,7 +140,7 @@ func (s *Server) run(ctx context.Context, j *job) {
 			s.dispatch()
 		})
 	} else {
-		j.stopTimer()
+		a.stopTimer()
 		s.pause.reset()
 	}
 	select {
@@ -152,42 +151,41 @@ func (s *Server) run(ctx context.Context, j *job) {
 }
 
 // carryOut calls the runner. A runner that panics ends the attempt as failed; the process lives (row 42).
-func (s *Server) carryOut(ctx context.Context, j *job) (envelope wire.Envelope) {
+func (s *Server) carryOut(ctx context.Context, a *attempt) (envelope wire.Envelope) {
 	began := s.cfg.Now()
 	defer func() {
 		if r := recover(); r != nil {
-			s.panics.Add(1)
-			s.cfg.Log.Error("panic while running an attempt", "run", j.key.RunUID, "type", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
+			s.cfg.Log.Error("panic while running an attempt", "run", a.key.RunUID, "type", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
 			envelope = failed(wire.ReasonAgentError, "the harness failed while running the goal", began, s.cfg.Now())
 		}
 	}()
-	work, err := s.cfg.Journal.Work(j.key)
+	work, err := s.cfg.Journal.Work(a.key)
 	if err != nil {
-		s.cfg.Log.Error("the goal of an accepted attempt cannot be read; it is tried again", "run", j.key.RunUID, "cause", err)
+		s.cfg.Log.Error("the goal of an accepted attempt cannot be read; it is tried again", "run", a.key.RunUID, "cause", err)
 		return wire.Envelope{}
 	}
-	w := Work{Run: j.run, Attempt: j.key.Attempt, Goal: work.Goal, Session: work.Session, Limits: work.Limits}
-	return s.cfg.Runner.Run(ctx, w, func(session string) error { return s.start(ctx, j, session) })
+	w := Work{Run: a.run, Attempt: a.key.Attempt, Goal: work.Goal, Session: work.Session, Limits: work.Limits}
+	return s.cfg.Runner.Run(ctx, w, func(session string) error { return s.start(ctx, a, session) })
 }
 
 // start journals that the goal is about to be sent. It is durable before the runner sends it.
-func (s *Server) start(ctx context.Context, j *job, session string) error {
+func (s *Server) start(ctx context.Context, a *attempt, session string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case j.started:
+	case a.started:
 		return fmt.Errorf("start: %w: it was called before", journal.ErrState)
-	case j.voided || s.draining.Load():
+	case a.voided || s.draining.Load():
 		return errVoided
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	if _, err := s.cfg.Journal.Start(j.key, sessionName(session)); err != nil {
-		s.cfg.Log.Error("an attempt could not be journalled as started, so it was not; it is tried again", "run", j.key.RunUID, "cause", err)
+	if _, err := s.cfg.Journal.Start(a.key, sessionName(session)); err != nil {
+		s.cfg.Log.Error("an attempt could not be journalled as started, so it was not; it is tried again", "run", a.key.RunUID, "cause", err)
 		return fmt.Errorf("start: %w", err)
 	}
-	j.started = true
-	j.stopTimer()
+	a.started = true
+	a.stopTimer()
 	return nil
 }
 

@@ -5,10 +5,8 @@ package server
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -38,18 +36,17 @@ type Server struct {
 	cfg      Config
 	boot     string
 	handler  http.Handler
-	panics   atomic.Int64
 	waiting  chan struct{} // one token for each request that is held open
 	draining atomic.Bool   // not under mu, which is held while the disk writes: who only asks must not wait for it
 
 	life context.Context // ends with Close
 	end  context.CancelCauseFunc
-	jobs sync.WaitGroup // goroutines that run an attempt
+	work sync.WaitGroup // goroutines that run an attempt
 
 	mu     sync.Mutex // the book: one decision and the write that follows it at a time
-	queue  []*job     // accepted, in the order they will start
+	queue  []*attempt // accepted, in the order they will start
 	orders int64
-	active map[journal.Key]*job
+	active map[journal.Key]*attempt
 	pause  pause
 	left   chan struct{} // signalled when an attempt leaves active
 }
@@ -68,12 +65,8 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	boot, err := newBoot()
-	if err != nil {
-		return nil, err
-	}
 	s := &Server{
-		cfg: cfg, boot: boot, active: map[journal.Key]*job{},
+		cfg: cfg, boot: rand.Text(), active: map[journal.Key]*attempt{},
 		left: make(chan struct{}, 1), waiting: make(chan struct{}, MaxHeld),
 	}
 	s.life, s.end = context.WithCancelCause(context.Background())
@@ -92,9 +85,6 @@ func New(cfg Config) (*Server, error) {
 // Boot identifies this life of the harness process.
 func (s *Server) Boot() string { return s.boot }
 
-// Panics counts handlers and runners that panicked; the process lives on.
-func (s *Server) Panics() int64 { return s.panics.Load() }
-
 // AgentChanged is to be called when Runner.Agent answers something else: callers who watch are told, and waiting attempts start.
 func (s *Server) AgentChanged() {
 	s.cfg.Journal.Touch()
@@ -110,11 +100,11 @@ func (s *Server) Close() {
 	s.end(ErrClosing)
 	s.mu.Lock()
 	s.pause.reset()
-	for _, j := range s.queue {
-		j.stopTimer()
+	for _, a := range s.queue {
+		a.stopTimer()
 	}
 	s.mu.Unlock()
-	s.jobs.Wait()
+	s.work.Wait()
 }
 
 func (s *Server) agent() wire.AgentInfo {
@@ -128,14 +118,4 @@ func (s *Server) agent() wire.AgentInfo {
 func (s *Server) capacity() wire.Capacity {
 	accepted, running := s.cfg.Journal.Counts()
 	return wire.Capacity{Concurrency: s.cfg.Concurrency, Queue: s.cfg.Queue, Running: running, Queued: accepted}
-}
-
-const bootBytes = 16
-
-func newBoot() (string, error) {
-	var b [bootBytes]byte
-	if _, err := io.ReadFull(rand.Reader, b[:]); err != nil {
-		return "", fmt.Errorf("random boot ID: %w", err)
-	}
-	return base64.RawURLEncoding.EncodeToString(b[:]), nil
 }

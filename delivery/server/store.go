@@ -17,16 +17,16 @@ const (
 
 // store journals the end of an attempt. While the journal cannot take it nobody is told: the attempt stays running in the
 // feed and the write is tried again, loudly, until it works or the harness ends (then the next boot says Interrupted).
-func (s *Server) store(j *job, envelope wire.Envelope) {
+func (s *Server) store(a *attempt, envelope wire.Envelope) {
 	envelope = fit(envelope)
 	for wait := firstRetry; ; wait = min(2*wait, maxRetry) {
 		s.mu.Lock()
-		_, err := s.cfg.Journal.Finish(j.key, envelope)
+		_, err := s.cfg.Journal.Finish(a.key, envelope)
 		s.mu.Unlock()
 		if err == nil {
 			return
 		}
-		s.cfg.Log.Error("the result of an attempt cannot be stored and is not served", "run", j.key.RunUID, "attempt", j.key.Attempt, "retry", wait, "cause", err)
+		s.cfg.Log.Error("the result of an attempt cannot be stored and is not served", "run", a.key.RunUID, "attempt", a.key.Attempt, "retry", wait, "cause", err)
 		if errors.Is(err, journal.ErrState) {
 			return
 		}

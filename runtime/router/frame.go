@@ -10,6 +10,8 @@ import (
 	"github.com/coder/acp-go-sdk"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
 // Codes of JSON-RPC 2.0, section 5.1.
@@ -146,8 +148,11 @@ func failure(id jsontext.Value, code int, why string) []byte {
 	return b
 }
 
-// maxDetail bounds what of an error's data becomes part of its text.
-const maxDetail = 1 << 10
+// What of an agent's error becomes its text: errors are logged.
+const (
+	maxDetail  = 1 << 10
+	maxMessage = 8 << 10
+)
 
 // RPCError is an error that the agent answered a request with.
 type RPCError struct {
@@ -167,6 +172,7 @@ func rpcError(raw jsontext.Value) error {
 	if err := json.Unmarshal(raw, &e, lenient); err != nil {
 		return &RPCError{Message: "an error without code and message"}
 	}
+	e.Message = wire.CutText(e.Message, maxMessage)
 	if d := e.Data; len(d) > 0 && d.Kind() != 'n' && len(d) <= maxDetail {
 		e.Message += ": " + string(d)
 	}

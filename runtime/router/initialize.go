@@ -7,7 +7,12 @@ import (
 	"github.com/coder/acp-go-sdk"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
+
+// maxAgentText bounds an agent's name and version, in bytes: both are told in every feed, which has to stay small.
+const maxAgentText = 128
 
 // ClientName is what the harness calls itself to agents.
 const ClientName = "hearth"
@@ -51,10 +56,12 @@ func (c *Conn) Initialize(ctx context.Context, version string) (Agent, error) {
 		return Agent{}, fmt.Errorf("initialize: the agent answered protocolVersion %.32s; expected %d", orNone(got), acp.ProtocolVersionNumber)
 	}
 	return Agent{
-		Name: answer.AgentInfo.Name, Version: answer.AgentInfo.Version,
+		Name: short(answer.AgentInfo.Name), Version: short(answer.AgentInfo.Version),
 		Closes: answer.AgentCapabilities.SessionCapabilities.Close.Kind() == '{', Answer: raw,
 	}, nil
 }
+
+func short(s string) string { return wire.CutText(wire.CleanText(s), maxAgentText) }
 
 func orNone(s string) string {
 	if s == "" {

@@ -41,13 +41,13 @@ type collector struct {
 	tail     string
 	activity bool
 	usage    wire.Usage
-	calls    map[string]bool // tool call id → failed
+	calls    map[[sha256.Size]byte]bool // digest of a tool call's id → failed
 	tools    wire.Tools
 	warnings []string
 }
 
 func newCollector(policy Policy, p profile, mode string) *collector {
-	c := &collector{policy: policy, asksIn: p.asksIn, lost: make(chan struct{}, 1), sum: sha256.New(), calls: map[string]bool{}}
+	c := &collector{policy: policy, asksIn: p.asksIn, lost: make(chan struct{}, 1), sum: sha256.New(), calls: map[[sha256.Size]byte]bool{}}
 	c.checkMode(mode)
 	return c
 }
@@ -153,13 +153,17 @@ func (c *collector) write(text string) {
 }
 
 func (c *collector) tool(u update) {
-	failed, known := c.calls[u.ToolCallID]
-	if !known && len(c.calls) < knownTools {
-		c.calls[u.ToolCallID] = false
+	id := sha256.Sum256([]byte(u.ToolCallID)) // an id may be as long as a message
+	failed, known := c.calls[id]
+	if !known {
+		if len(c.calls) >= knownTools {
+			return
+		}
+		c.calls[id] = false
 		c.tools.Calls++
 	}
 	if u.Status == string(acp.ToolCallStatusFailed) && !failed {
-		c.calls[u.ToolCallID] = true
+		c.calls[id] = true
 		c.tools.Failed++
 	}
 }

@@ -1,0 +1,20 @@
+package turn
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// However many tool calls an agent tells of, what is kept of them is bounded, and no more of them failed than there were.
+func TestToolCallsAreCountedUpToABound(t *testing.T) {
+	c := newCollector(Deny, profile{}, "")
+	for n := range knownTools + 100 {
+		c.take(update{SessionUpdate: "tool_call", ToolCallID: strconv.Itoa(n), Status: "failed"})
+		c.take(update{SessionUpdate: "tool_call_update", ToolCallID: strconv.Itoa(n), Status: "failed"})
+	}
+	assert.Len(t, c.calls, knownTools)
+	assert.EqualValues(t, knownTools, c.tools.Calls)
+	assert.EqualValues(t, knownTools, c.tools.Failed)
+}

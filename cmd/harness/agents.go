@@ -27,7 +27,7 @@ func (a *agents) Agent() wire.AgentInfo {
 
 // Run carries one goal out. What this harness does not do yet is said in the envelope, not left to be believed.
 func (a *agents) Run(ctx context.Context, w server.Work, start func(session string) error) wire.Envelope {
-	goal := turn.Goal{RunUID: w.Run.UID, Text: w.Goal, Standing: a.standing}
+	goal := turn.Goal{Text: w.Goal, Standing: a.standing}
 	if w.Limits.ActiveSeconds != nil {
 		goal.Limits.ActiveSeconds = *w.Limits.ActiveSeconds
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/hearthdev/hearth/runtime/process"
 )
 
 const (
@@ -17,9 +19,6 @@ const (
 
 // secrets are the variables of every contract that the agent must not inherit (SPEC.md, Harness).
 var secrets = []string{envToken, "HEARTH_ACP_VIEW_KEY", "HEARTH_ACP_STEER_KEY", "KONTEXT_DELIVERY_TOKEN", "KONVEYOR_ACP_SECRET_KEY"}
-
-// inherited is set in agents' own environment; a harness that an agent starts finds it.
-const inherited = "HEARTH_SLOT"
 
 // serviceLink is what Kubernetes adds for a Service whose name begins with hearth.
 var serviceLink = regexp.MustCompile(`^HEARTH_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
@@ -36,7 +35,7 @@ func variable(flag string) string {
 // otherwise be a default that nobody chose.
 func fromEnvironment(fs *pflag.FlagSet, environ []string) error {
 	flags := map[string]*pflag.Flag{}
-	known := append([]string{inherited}, secrets...)
+	known := append([]string{process.MarkerName}, secrets...) // a harness that an agent starts finds the agent's marker
 	fs.VisitAll(func(f *pflag.Flag) {
 		flags[variable(f.Name)] = f
 		known = append(known, variable(f.Name))

@@ -19,8 +19,8 @@ import (
 	"github.com/hearthdev/hearth/runtime/standing"
 )
 
-// shutdownLimit is how long agents may take to end once nothing runs any more.
-const shutdownLimit = 15 * time.Second
+// endLimit is how long agents may take to end once nothing runs any more.
+const endLimit = 15 * time.Second
 
 // harness is one boot.
 type harness struct {
@@ -151,9 +151,9 @@ func (h *harness) stand(ctx context.Context, signals <-chan os.Signal) error {
 	}
 	errs := []error{cause, h.door.close(), h.closeDelivery()}
 	if !over {
-		limit, cancel := context.WithTimeout(ctx, shutdownLimit)
+		limit, cancel := context.WithTimeout(ctx, endLimit)
 		defer cancel()
-		if err := h.agents.pool.Shutdown(limit); err != nil {
+		if err := h.agents.pool.End(limit); err != nil {
 			errs = append(errs, err)
 		} else {
 			errs = append(errs, <-ended)

@@ -44,7 +44,7 @@ type Config struct {
 	Log         *slog.Logger
 	Now         func() time.Time
 	Version     string // the harness's, told to the agent
-	// OnChange is told every change of State, in order, one at a time. It must not call Shutdown.
+	// OnChange is told every change of State, in order, one at a time. It must not call End.
 	OnChange func(wire.AgentInfo)
 
 	StartTimeout, CancelGrace, EndGrace, FirstBackoff, MaxBackoff time.Duration
@@ -88,7 +88,7 @@ func (c *Config) check() error {
 // Pool is the standing agents of one harness.
 type Pool struct {
 	cfg     Config
-	turns   chan job
+	turns   chan pending
 	stop    chan struct{}
 	stopped chan struct{}
 	once    sync.Once
@@ -102,15 +102,15 @@ type Pool struct {
 	info  wire.AgentInfo
 }
 
-// job is one goal on its way to a free slot.
-type job struct {
+// pending is one goal on its way to a free slot.
+type pending struct {
 	ctx    context.Context //nolint:containedctx // a turn belongs to its caller
 	goal   turn.Goal
 	start  func(session string) error
 	answer chan answer
 }
 
-// answer is what a slot makes of a job: the envelope, or that its agent is gone and another should take it.
+// answer is what a slot makes of it: the envelope, or that its agent is gone and another should take it.
 type answer struct {
 	envelope wire.Envelope
 	again    bool
@@ -122,15 +122,15 @@ func New(cfg Config) (*Pool, error) {
 		return nil, err
 	}
 	return &Pool{
-		cfg: cfg, turns: make(chan job), stop: make(chan struct{}), stopped: make(chan struct{}),
+		cfg: cfg, turns: make(chan pending), stop: make(chan struct{}), stopped: make(chan struct{}),
 		home: newWorkshop(cfg.DataDir), info: wire.AgentInfo{State: wire.AgentStarting},
 	}, nil
 }
 
-// errShutdown is why turns end when the pool does.
-var errShutdown = errors.New("the harness is shutting down")
+// errEnding is why turns end when the pool does.
+var errEnding = errors.New("the harness is ending")
 
-// Run starts the agents and keeps them standing. It returns nil after Shutdown or when ctx ends, with all agents ended; the
+// Run starts the agents and keeps them standing. It returns nil after End or when ctx ends, with all agents ended; the
 // error says that no slot could start an agent several times in a row, and why. It is called once.
 func (p *Pool) Run(ctx context.Context) error {
 	defer close(p.stopped)
@@ -142,7 +142,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	go func() {
 		select {
 		case <-p.stop:
-			cancel(errShutdown)
+			cancel(errEnding)
 		case <-running.Done():
 		}
 	}()
@@ -155,8 +155,8 @@ func (p *Pool) Run(ctx context.Context) error {
 	return errors.Join(err, <-reaped)
 }
 
-// Shutdown ends all agents, turns that run included, and waits until they are gone or ctx ends. Run must have been called.
-func (p *Pool) Shutdown(ctx context.Context) error {
+// End ends all agents, turns that run included, and waits until they are gone or ctx ends. Run must have been called.
+func (p *Pool) End(ctx context.Context) error {
 	p.once.Do(func() { close(p.stop) })
 	select {
 	case <-p.stopped:
@@ -172,11 +172,11 @@ var errEnded = errors.New("the agent is not available")
 // Turn waits for a free agent and carries the goal out; see turn.Runner.Run. If ctx or the pool ends before there is an agent,
 // start is not called and the envelope says so.
 func (p *Pool) Turn(ctx context.Context, g turn.Goal, start func(session string) error) wire.Envelope {
-	j := job{ctx: ctx, goal: g, start: start, answer: make(chan answer, 1)}
+	waiting := pending{ctx: ctx, goal: g, start: start, answer: make(chan answer, 1)}
 	for ctx.Err() == nil {
 		select {
-		case p.turns <- j:
-			if a := <-j.answer; !a.again { // bounded: the turn ends by ctx, and by the ladder
+		case p.turns <- waiting:
+			if a := <-waiting.answer; !a.again { // bounded: the turn ends by ctx, and by the ladder
 				return a.envelope
 			}
 			continue
@@ -195,9 +195,6 @@ func (p *Pool) State() wire.AgentInfo {
 	defer p.mu.Unlock()
 	return p.info
 }
-
-// Ready tells whether at least one agent answers; a busy one does.
-func (p *Pool) Ready() bool { return p.State().State == wire.AgentReady }
 
 // rose and fell count the agents that answer.
 func (p *Pool) rose(name, version string) {

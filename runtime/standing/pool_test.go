@@ -93,20 +93,22 @@ func stand(t *testing.T, env []string, change ...func(*Config)) *standing {
 	s.pool = pool
 	go func() { s.ended <- pool.Run(context.Background()) }() //nolint:usetesting // must outlive the test's context
 	t.Cleanup(func() {
-		assert.NoError(t, pool.Shutdown(context.Background())) //nolint:usetesting // t.Context is over in a cleanup
+		assert.NoError(t, pool.End(context.Background())) //nolint:usetesting // t.Context is over in a cleanup
 	})
 	return s
 }
 
+func (s *standing) answers() bool { return s.pool.State().State == wire.AgentReady }
+
 func (s *standing) ready() {
 	s.t.Helper()
-	require.Eventually(s.t, s.pool.Ready, limit, time.Millisecond, "the agent is not ready; log:\n%s", s)
+	require.Eventually(s.t, s.answers, limit, time.Millisecond, "the agent is not ready; log:\n%s", s)
 }
 
 func (s *standing) String() string { return s.logged() }
 
 func (s *standing) turn(ctx context.Context, text string) wire.Envelope {
-	return s.pool.Turn(ctx, turn.Goal{RunUID: "uid", Text: text}, func(string) error { return nil })
+	return s.pool.Turn(ctx, turn.Goal{Text: text}, func(string) error { return nil })
 }
 
 // background runs a goal and returns where its envelope will be.
@@ -380,15 +382,15 @@ func TestAHugeOutputIsCut(t *testing.T) {
 	assert.EqualValues(t, 5_000_000, e.Truncation.OriginalBytes)
 }
 
-func TestShutdownEndsTurnsAndAgents(t *testing.T) {
+func TestTheEndOfThePoolEndsTurnsAndAgents(t *testing.T) {
 	s := stand(t, nil)
 	done := s.background(t.Context(), "daemon: ;; mute:")
 	pid := s.requireEffects(1)[0].PID
 	waiting := s.background(t.Context(), "say: never")
-	require.NoError(t, s.pool.Shutdown(t.Context()))
+	require.NoError(t, s.pool.End(t.Context()))
 	e := <-done
 	assert.Equal(t, wire.OutcomeCancelled, e.Outcome)
-	assert.Equal(t, "the harness is shutting down", e.Message)
+	assert.Equal(t, "the harness is ending", e.Message)
 	assert.Equal(t, "not started: the agent is not available", (<-waiting).Message)
 	require.NoError(t, <-s.ended)
 	requireGone(t, pid)
@@ -454,7 +456,7 @@ func TestAnAgentThatStartsInTheEndIsReady(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "start")
 	s := stand(t, []string{"AGENT_START=exit", "AGENT_START_FILE=" + file}, func(c *Config) { c.MaxFailedStarts = 1000 })
 	require.Eventually(t, func() bool { return strings.Contains(s.logged(), "failures=3") }, limit, time.Millisecond)
-	assert.False(t, s.pool.Ready())
+	assert.False(t, s.answers())
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	s.ready()
 }
@@ -512,7 +514,7 @@ func BenchmarkTurn(b *testing.B) {
 	pool, err := New(Config{Command: []string{agenttest.Build(b)}, DataDir: dir, Concurrency: 1, Permissions: turn.Deny, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	require.NoError(b, err)
 	go func() { _ = pool.Run(context.Background()) }()
-	defer func() { _ = pool.Shutdown(context.Background()) }()
+	defer func() { _ = pool.End(context.Background()) }()
 	for b.Loop() {
 		if e := pool.Turn(b.Context(), turn.Goal{Text: "say: x"}, func(string) error { return nil }); e.Outcome != wire.OutcomeSucceeded {
 			b.Fatal(fmt.Sprint(e))

@@ -114,12 +114,12 @@ func (s *slot) stand(ctx context.Context, a *agent) {
 			return
 		case <-a.conn.Done():
 			return
-		case j := <-s.pool.turns:
+		case g := <-s.pool.turns:
 			if gone(a) {
-				j.answer <- answer{again: true}
+				g.answer <- answer{again: true}
 				return
 			}
-			if !s.work(ctx, a, j, fell) {
+			if !s.work(ctx, a, g, fell) {
 				return
 			}
 		}
@@ -139,17 +139,17 @@ func gone(a *agent) bool {
 }
 
 // work carries one goal out and opens the next session; false means that the agent is of no further use.
-func (s *slot) work(ctx context.Context, a *agent, j job, fell func()) bool {
-	jobCtx, cancel := context.WithCancelCause(j.ctx)
+func (s *slot) work(ctx context.Context, a *agent, g pending, fell func()) bool {
+	turnCtx, cancel := context.WithCancelCause(g.ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(errShutdown) })()
-	envelope, ended := s.runner.Run(jobCtx, a.seat(), j.goal, j.start) //nolint:contextcheck // a turn ends with its caller's context, and by AfterFunc with ours
+	defer context.AfterFunc(ctx, func() { cancel(errEnding) })()
+	envelope, ended := s.runner.Run(turnCtx, a.seat(), g.goal, g.start) //nolint:contextcheck // a turn ends with its caller's context, and by AfterFunc with ours
 	if ended {
 		fell() // before anybody is told of the end, so that nobody finds the agent ready after it
-		j.answer <- answer{envelope: envelope}
+		g.answer <- answer{envelope: envelope}
 		return false
 	}
-	j.answer <- answer{envelope: envelope}
+	g.answer <- answer{envelope: envelope}
 	session, dir := a.session, a.dir
 	s.closing.Go(func() { a.closeSession(ctx, session, dir) })
 	opening, stop := context.WithTimeoutCause(ctx, s.pool.cfg.StartTimeout, errors.New("no answer in time"))

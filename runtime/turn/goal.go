@@ -10,7 +10,6 @@ import (
 
 // Goal is one piece of work for the agent.
 type Goal struct {
-	RunUID   string
 	Text     string
 	Standing string // the agent's standing instructions: a fresh session remembers nothing, so they go before every goal
 	Limits   Limits

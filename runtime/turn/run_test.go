@@ -138,7 +138,7 @@ func (s *stage) requireCancel() {
 func TestACompletedTurnMakesAFullEnvelope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, 0)
-		s.begin(t.Context(), Goal{RunUID: "u", Text: "goal", Standing: "be kind"})
+		s.begin(t.Context(), Goal{Text: "goal", Standing: "be kind"})
 		s.update(`"sessionUpdate":"user_message_chunk","content":{"type":"text","text":"goal"}`)
 		s.say("look")
 		s.say("ing")

@@ -30,8 +30,8 @@ type frame struct {
 	Error  jsontext.Value `json:"error"`
 }
 
-// lenient reads what agents write: names are case-sensitive, but bad UTF-8 inside of text is the text's problem.
-var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+// Lenient reads what agents write: names are case-sensitive, but bad UTF-8 inside of text is the text's problem.
+var Lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 
 // brokenFrame says why a line is no message, with the JSON-RPC code that tells the agent.
 type brokenFrame struct {
@@ -45,7 +45,7 @@ func decode(line []byte) (frame, *brokenFrame) {
 	if line[0] == '[' {
 		return f, &brokenFrame{codeInvalidRequest, "batches are not part of the protocol"}
 	}
-	if err := json.Unmarshal(line, &f, lenient); err != nil {
+	if err := json.Unmarshal(line, &f, Lenient); err != nil {
 		var semantic *json.SemanticError
 		if errors.As(err, &semantic) {
 			return f, &brokenFrame{codeInvalidRequest, "not a JSON-RPC message"}
@@ -66,7 +66,7 @@ func sessionOf(params jsontext.Value) string {
 	var p struct {
 		SessionID string `json:"sessionId"`
 	}
-	if params.Kind() != '{' || json.Unmarshal(params, &p, lenient) != nil {
+	if params.Kind() != '{' || json.Unmarshal(params, &p, Lenient) != nil {
 		return ""
 	}
 	return p.SessionID
@@ -82,7 +82,7 @@ type peeked struct {
 // peek reads the beginning of a message that was too long to keep.
 func peek(beginning []byte) peeked {
 	var p peeked
-	d := jsontext.NewDecoder(bytes.NewReader(beginning), lenient)
+	d := jsontext.NewDecoder(bytes.NewReader(beginning), Lenient)
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
 		return p
 	}
@@ -110,7 +110,7 @@ func peek(beginning []byte) peeked {
 		}
 		switch {
 		case inParams && at == "sessionId":
-			_ = json.Unmarshal(value, &p.session, lenient)
+			_ = json.Unmarshal(value, &p.session, Lenient)
 		case !inParams && at == "id":
 			p.id = value.Clone()
 		case !inParams && at == "method":
@@ -169,7 +169,7 @@ func rpcError(raw jsontext.Value) error {
 		Message string         `json:"message"`
 		Data    jsontext.Value `json:"data"`
 	}
-	if err := json.Unmarshal(raw, &e, lenient); err != nil {
+	if err := json.Unmarshal(raw, &e, Lenient); err != nil {
 		return &RPCError{Message: "an error without code and message"}
 	}
 	e.Message = wire.CutText(e.Message, maxMessage)

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -23,8 +24,6 @@ type Agent struct {
 	Version string
 	// Closes tells whether it understands session/close.
 	Closes bool
-	// Answer is its whole answer to initialize.
-	Answer jsontext.Value
 }
 
 // Initialize greets the agent with protocol version 1 and no capability of a client (SPEC.md, Harness). An agent that answers
@@ -49,23 +48,16 @@ func (c *Conn) Initialize(ctx context.Context, version string) (Agent, error) {
 			} `json:"sessionCapabilities"`
 		} `json:"agentCapabilities"`
 	}
-	if err := json.Unmarshal(raw, &answer, lenient); err != nil {
+	if err := json.Unmarshal(raw, &answer, Lenient); err != nil {
 		return Agent{}, fmt.Errorf("initialize: the answer is not the protocol's: %w", err)
 	}
 	if got := string(answer.ProtocolVersion); got != fmt.Sprint(acp.ProtocolVersionNumber) {
-		return Agent{}, fmt.Errorf("initialize: the agent answered protocolVersion %.32s; expected %d", orNone(got), acp.ProtocolVersionNumber)
+		return Agent{}, fmt.Errorf("initialize: the agent answered protocolVersion %.32s; expected %d", cmp.Or(got, "(none)"), acp.ProtocolVersionNumber)
 	}
 	return Agent{
 		Name: short(answer.AgentInfo.Name), Version: short(answer.AgentInfo.Version),
-		Closes: answer.AgentCapabilities.SessionCapabilities.Close.Kind() == '{', Answer: raw,
+		Closes: answer.AgentCapabilities.SessionCapabilities.Close.Kind() == '{',
 	}, nil
 }
 
 func short(s string) string { return wire.CutText(wire.CleanText(s), maxAgentText) }
-
-func orNone(s string) string {
-	if s == "" {
-		return "(none)"
-	}
-	return s
-}

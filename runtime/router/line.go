@@ -2,6 +2,7 @@ package router
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 )
@@ -62,3 +63,5 @@ func (l *lines) next() ([]byte, error) {
 		}
 	}
 }
+
+func trim(line []byte) []byte { return bytes.TrimLeft(bytes.TrimRight(line, "\r \t"), " \t") }

@@ -169,7 +169,7 @@ func (c *Conn) open(result jsontext.Value) *Session {
 			CurrentModeID string `json:"currentModeId"`
 		} `json:"modes"`
 	}
-	if result.Kind() != '{' || json.Unmarshal(result, &answer, lenient) != nil || answer.SessionID == "" {
+	if result.Kind() != '{' || json.Unmarshal(result, &answer, Lenient) != nil || answer.SessionID == "" {
 		return nil
 	}
 	c.mu.Lock()

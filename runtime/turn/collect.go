@@ -67,8 +67,6 @@ type update struct {
 	} `json:"cost"`
 }
 
-var lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
-
 // Notified implements router.Sink.
 func (c *collector) Notified(n router.Notification) {
 	if n.Method != acp.ClientMethodSessionUpdate {
@@ -77,7 +75,7 @@ func (c *collector) Notified(n router.Notification) {
 	var p struct {
 		Update update `json:"update"`
 	}
-	if err := json.Unmarshal(n.Params, &p, lenient); err != nil {
+	if err := json.Unmarshal(n.Params, &p, router.Lenient); err != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.warn("an update of the agent could not be understood")
@@ -114,7 +112,7 @@ func (c *collector) say(u update) {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	}
-	if err := json.Unmarshal(u.Content, &content, lenient); err != nil || content.Type != "text" {
+	if err := json.Unmarshal(u.Content, &content, router.Lenient); err != nil || content.Type != "text" {
 		c.warn("the agent said something that is not text; it is left out of the output")
 		return
 	}

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,11 +60,11 @@ func (r Runner) Run(ctx context.Context, seat Seat, g Goal, start func(session s
 	switch {
 	case f.ending == forced:
 	case errors.As(err, &rpc):
-		f.ending, f.detail = errored, orElse(f.detail, "the agent answered with an error: "+rpc.Error())
+		f.ending, f.detail = errored, cmp.Or(f.detail, "the agent answered with an error: "+rpc.Error())
 	case errors.Is(err, router.ErrLineTooLong):
-		f.ending, f.detail = unreadable, orElse(f.detail, err.Error())
+		f.ending, f.detail = unreadable, cmp.Or(f.detail, err.Error())
 	case err != nil:
-		f.ending, f.detail, ended = crashed, orElse(f.detail, err.Error()), true
+		f.ending, f.detail, ended = crashed, cmp.Or(f.detail, err.Error()), true
 	default:
 		e.Usage = f.read(answer)
 		e.StopReason = wire.CutText(wire.CleanText(string(f.stop)), maxWarning)
@@ -208,7 +209,7 @@ func (f *facts) read(answer []byte) *wire.Usage {
 		} `json:"usage"`
 	}
 	f.ending = answered
-	if err := json.Unmarshal(answer, &p, lenient); err != nil {
+	if err := json.Unmarshal(answer, &p, router.Lenient); err != nil {
 		f.ending, f.detail = errored, "the agent's answer to the prompt is not the protocol's"
 		return nil
 	}
@@ -249,11 +250,4 @@ func (r Runner) finish(e wire.Envelope, v verdict, began time.Time, c *collector
 	c.fill(&e)
 	e.Timing = wire.Timing{StartedAt: began.UTC(), FinishedAt: ended.UTC(), DurationMillis: ended.Sub(began).Milliseconds()}
 	return e
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }

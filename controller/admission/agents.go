@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/admission/template"
 	"github.com/hearthdev/hearth/controller/pod"
 )
 
@@ -46,11 +47,11 @@ func AgentRefusals(agent *v1alpha1.Agent) []Refusal {
 	for _, c := range pod.Contradictions(&agent.Spec) {
 		refusals = append(refusals, Refusal{v1alpha1.RefusalInvalidTemplate, c.Field, c.Expected})
 	}
-	template, err := ParseTemplate(agent.Spec.GoalTemplate)
+	goal, err := template.Parse(agent.Spec.GoalTemplate)
 	if err != nil {
 		return append(refusals, Refusal{v1alpha1.RefusalInvalidTemplate, "spec.goalTemplate", err.Error()})
 	}
-	if missing := undeclared(agent, template); len(missing) > 0 {
+	if missing := undeclared(agent, goal); len(missing) > 0 {
 		refusals = append(refusals, Refusal{v1alpha1.RefusalInvalidTemplate, "spec.goalTemplate",
 			"expected only placeholders that spec.parameters declares, it does not declare " + shown(missing)})
 	}
@@ -58,11 +59,11 @@ func AgentRefusals(agent *v1alpha1.Agent) []Refusal {
 }
 
 func agentWarnings(agent *v1alpha1.Agent) []string {
-	template, err := ParseTemplate(agent.Spec.GoalTemplate)
+	goal, err := template.Parse(agent.Spec.GoalTemplate)
 	if err != nil || agent.Spec.GoalTemplate == "" {
 		return nil
 	}
-	used := template.Names()
+	used := goal.Names()
 	var idle []string
 	for _, p := range agent.Spec.Parameters {
 		if !slices.Contains(used, p.Name) {

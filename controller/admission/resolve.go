@@ -1,3 +1,6 @@
+// Package admission decides what AgentRuns and Agents may be stored: it resolves a sparse run into a complete, immutable
+// snapshot, refuses forgeries (R21, R23, R31), and checks an Agent's template. The decisions are pure; two webhooks carry them
+// out.
 package admission
 
 import (
@@ -7,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/admission/template"
 )
 
 const (
@@ -33,25 +37,25 @@ func Resolve(agent *v1alpha1.Agent, asked v1alpha1.AgentRunSpec) (v1alpha1.Agent
 	if refusal := accepts(agent, asked.AgentRef.Name); refusal != nil {
 		return v1alpha1.AgentRunSpec{}, []Refusal{*refusal}
 	}
-	template, err := ParseTemplate(agent.Spec.GoalTemplate)
+	goal, err := template.Parse(agent.Spec.GoalTemplate)
 	if err != nil {
 		return v1alpha1.AgentRunSpec{}, []Refusal{agentTemplate(agent, err)}
 	}
-	if missing := undeclared(agent, template); len(missing) > 0 {
+	if missing := undeclared(agent, goal); len(missing) > 0 {
 		return v1alpha1.AgentRunSpec{}, []Refusal{agentTemplate(agent, fmt.Errorf("it uses %s, which spec.parameters does not declare", shown(missing)))}
 	}
-	values, refusals := fill(declared(agent, template), asked.Parameters)
+	values, refusals := fill(declared(agent, goal), asked.Parameters)
 	if len(refusals) > 0 {
 		return v1alpha1.AgentRunSpec{}, refusals
 	}
-	if refusal := deliverable(template, values); refusal != nil {
+	if refusal := deliverable(goal, values); refusal != nil {
 		return v1alpha1.AgentRunSpec{}, []Refusal{*refusal}
 	}
 	return v1alpha1.AgentRunSpec{
 		AgentRef:                v1alpha1.AgentRef{Name: agent.Name, UID: agent.UID, Generation: agent.Generation},
 		Parameters:              values,
 		Cancel:                  asked.Cancel,
-		Goal:                    template.Render(values),
+		Goal:                    goal.Render(values),
 		Delivery:                &v1alpha1.DeliverySpec{Port: agent.Spec.Runtime.Delivery.Port},
 		Runtime:                 agent.Spec.Runtime.DeepCopy(),
 		ActiveDeadlineSeconds:   copyOf(agent.Spec.ActiveDeadlineSeconds),
@@ -114,7 +118,7 @@ func agentTemplate(agent *v1alpha1.Agent, why error) Refusal {
 }
 
 // undeclared are the placeholders that declared parameters do not cover. Without declarations the placeholders are the parameters.
-func undeclared(agent *v1alpha1.Agent, t Template) []string {
+func undeclared(agent *v1alpha1.Agent, t template.Template) []string {
 	if len(agent.Spec.Parameters) == 0 {
 		return nil
 	}
@@ -123,7 +127,7 @@ func undeclared(agent *v1alpha1.Agent, t Template) []string {
 	})
 }
 
-func declared(agent *v1alpha1.Agent, t Template) []v1alpha1.Parameter {
+func declared(agent *v1alpha1.Agent, t template.Template) []v1alpha1.Parameter {
 	if len(agent.Spec.Parameters) > 0 {
 		return agent.Spec.Parameters
 	}
@@ -166,7 +170,7 @@ func fill(parameters []v1alpha1.Parameter, given map[string]string) (map[string]
 }
 
 // deliverable: the harness takes a goal that is not empty, and a request is bounded (SPEC.md, Endpoints).
-func deliverable(t Template, values map[string]string) *Refusal {
+func deliverable(t template.Template, values map[string]string) *Refusal {
 	size := t.Size(values)
 	field, largest := "spec.parameters", -1
 	for name, value := range values {

@@ -1,7 +1,5 @@
-// Package admission decides what AgentRuns and Agents may be stored: it resolves a sparse run into a complete, immutable
-// snapshot, refuses forgeries (R21, R23, R31), and checks an Agent's template. The decisions are pure; two webhooks carry them
-// out.
-package admission
+// Package template fills an Agent's goalTemplate (SPEC.md, Resources). It is pure and knows no Kubernetes.
+package template
 
 import (
 	"fmt"
@@ -23,9 +21,9 @@ type Template struct{ parts []part }
 // part is a literal, or the parameter whose value stands there.
 type part struct{ literal, name string }
 
-// ParseTemplate reads a goalTemplate (SPEC.md, Resources): ${name} stands for a parameter's value, $${ for the characters ${.
+// Parse reads a goalTemplate (SPEC.md, Resources): ${name} stands for a parameter's value, $${ for the characters ${.
 // Every other text stands for itself. An unclosed or badly named placeholder is an error.
-func ParseTemplate(text string) (Template, error) {
+func Parse(text string) (Template, error) {
 	var t Template
 	literal := strings.Builder{}
 	for rest := text; rest != ""; {

@@ -1,4 +1,4 @@
-package admission
+package template
 
 import (
 	"strings"
@@ -25,7 +25,7 @@ func TestTemplateRendersEachPlaceholderOnce(t *testing.T) {
 		"cost: 5$":          "cost: 5$",
 		"$${x":              "${x",
 	} {
-		parsed, err := ParseTemplate(template)
+		parsed, err := Parse(template)
 		require.NoError(t, err, template)
 		assert.Equal(t, want, parsed.Render(values), template)
 		assert.Equal(t, len(want), parsed.Size(values), template)
@@ -33,7 +33,7 @@ func TestTemplateRendersEachPlaceholderOnce(t *testing.T) {
 }
 
 func TestTemplateNamesAreSortedAndUnique(t *testing.T) {
-	parsed, err := ParseTemplate("${b} ${a} $${c} ${b}")
+	parsed, err := Parse("${b} ${a} $${c} ${b}")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "b"}, parsed.Names())
 }
@@ -49,7 +49,7 @@ func TestTemplateRefusesBadPlaceholdersWithTheirPlace(t *testing.T) {
 		"${é}":                               "byte 0",
 		"${" + strings.Repeat("a", 64) + "}": "byte 0",
 	} {
-		_, err := ParseTemplate(template)
+		_, err := Parse(template)
 		require.ErrorContains(t, err, place, template)
 		require.ErrorContains(t, err, "write $${", template)
 	}
@@ -57,7 +57,7 @@ func TestTemplateRefusesBadPlaceholdersWithTheirPlace(t *testing.T) {
 
 // A few kilobytes of template can ask for gigabytes: the size must be known without making the text.
 func TestTemplateSizeIsKnownBeforeRendering(t *testing.T) {
-	parsed, err := ParseTemplate(strings.Repeat("${a}", 1<<16))
+	parsed, err := Parse(strings.Repeat("${a}", 1<<16))
 	require.NoError(t, err)
 	assert.Equal(t, (1<<16)*(1<<20), parsed.Size(map[string]string{"a": strings.Repeat("x", 1<<20)}))
 }
@@ -67,7 +67,7 @@ func FuzzTemplate(f *testing.F) {
 		f.Add(seed, "value", "${a}")
 	}
 	f.Fuzz(func(t *testing.T, text, a, b string) {
-		parsed, err := ParseTemplate(text)
+		parsed, err := Parse(text)
 		if err != nil {
 			return
 		}
@@ -75,7 +75,7 @@ func FuzzTemplate(f *testing.F) {
 		rendered := parsed.Render(values)
 		assert.Len(t, rendered, parsed.Size(values))
 		// Escaping a text makes a template that renders to that text, whatever is in it.
-		literal, err := ParseTemplate(strings.ReplaceAll(text, "${", "$${"))
+		literal, err := Parse(strings.ReplaceAll(text, "${", "$${"))
 		require.NoError(t, err)
 		if !strings.Contains(text, "$${") {
 			assert.Equal(t, text, literal.Render(values))

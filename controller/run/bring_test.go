@@ -1,0 +1,91 @@
+package run
+
+import (
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/hearthdev/hearth/api/v1alpha1"
+)
+
+func reconciler(t *testing.T, objects ...client.Object) *Reconciler {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, clientgoscheme.AddToScheme(scheme))
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.AgentRun{}).Build()
+	return &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(8), Now: func() time.Time { return now }, Random: rand.Reader}
+}
+
+func look(t *testing.T, r *Reconciler) (*v1alpha1.AgentRun, ctrl.Result) {
+	t.Helper()
+	key := client.ObjectKeyFromObject(standingRun())
+	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+	require.NoError(t, err)
+	var run v1alpha1.AgentRun
+	require.NoError(t, r.Client.Get(t.Context(), key, &run))
+	return &run, result
+}
+
+// A Secret of the run's name that somebody else made could be known to anybody: no Pod starts with it.
+func TestAForeignSecretIsNotUsed(t *testing.T) {
+	foreign := BuildSecret(standingRun(), "known to somebody")
+	foreign.OwnerReferences = nil
+	r := reconciler(t, standingRun(), foreign)
+	run, result := look(t, r)
+	succeeded := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.AgentRunConditionSucceeded)
+	require.NotNil(t, succeeded)
+	assert.Equal(t, v1alpha1.ReasonPodNotRunning, succeeded.Reason)
+	assert.Equal(t, "Secret reviewer-1-01234567-harness exists and is not this run's: delete it", succeeded.Message)
+	assert.Equal(t, lookAgain, result.RequeueAfter)
+	assert.True(t, apierrors.IsNotFound(r.Client.Get(t.Context(), client.ObjectKeyFromObject(run), &corev1.Pod{})))
+
+	require.NoError(t, r.Client.Delete(t.Context(), foreign))
+	run, _ = look(t, r)
+	assert.Equal(t, "reviewer-1", run.Status.PodName, "the next look works")
+}
+
+// The controller ended between the Secret and the Pod: the Secret is the run's own, and stays as it is.
+func TestTheRunsOwnSecretIsUsedAgain(t *testing.T) {
+	r := reconciler(t, standingRun(), BuildSecret(standingRun(), "made before"))
+	run, _ := look(t, r)
+	assert.Equal(t, "reviewer-1", run.Status.PodName)
+	var secret corev1.Secret
+	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "reviewer-1-01234567-harness"}, &secret))
+	assert.Equal(t, "made before", string(secret.Data["token"]))
+}
+
+// The cache shows a run that never had a Pod; the API server knows that it had one. One run never has two.
+func TestAStaleRunMakesNothing(t *testing.T) {
+	r := reconciler(t, standingRun())
+	r.Live = reconciler(t, runWith(seen)).Client
+	_, result := look(t, r)
+	assert.Equal(t, lookSoon, result.RequeueAfter)
+	var made corev1.PodList
+	require.NoError(t, r.Client.List(t.Context(), &made))
+	assert.Empty(t, made.Items)
+}
+
+// Without a Secret there is no Pod.
+func TestASourceOfRandomThatFailsMakesNothing(t *testing.T) {
+	r := reconciler(t, standingRun())
+	r.Random = broken{}
+	_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(standingRun())})
+	require.ErrorContains(t, err, "make the root secret")
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, assert.AnError }

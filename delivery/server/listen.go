@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
@@ -39,10 +37,11 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    MaxHeaderBytes,
+		ConnContext:       withGuest,
 		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(netutil.LimitListener(listener, MaxConnections)) }()
+	go func() { ended <- h.Serve(&gate{Listener: listener, limit: MaxConnections}) }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("delivery listener: %w", err)

@@ -1,0 +1,96 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+// enter opens a connection, sends one request on it and leaves it open.
+func (h *house) enter(address string, write func(net.Conn) error) net.Conn {
+	h.t.Helper()
+	conn, err := new(net.Dialer).DialContext(h.t.Context(), "tcp", address)
+	require.NoError(h.t, err)
+	h.t.Cleanup(func() { _ = conn.Close() })
+	require.NoError(h.t, write(conn))
+	return conn
+}
+
+// Row 40: strangers that ask and stay, and strangers that never finish to ask, keep no caller out; a caller inside is not
+// thrown out for them.
+func TestStrangersKeepNobodyOut(t *testing.T) {
+	h := build(t)
+	address := h.listen()
+	mine := h.enter(address, func(conn net.Conn) error {
+		r, _ := h.request(h.call(http.MethodGet, wire.RunsPath, nil))
+		return r.Write(conn)
+	})
+	answers := bufio.NewReader(mine)
+	status := func() int {
+		response, err := http.ReadResponse(answers, nil)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		return response.StatusCode
+	}
+	require.Equal(t, http.StatusOK, status())
+	for n := range 2 * MaxConnections {
+		h.enter(address, func(conn net.Conn) error {
+			_, err := fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n")
+			if n%2 == 0 && err == nil {
+				_, err = fmt.Fprint(conn, "\r\n")
+			}
+			return err
+		})
+	}
+	answered := make(chan int, 1)
+	go func() { answered <- h.over(address, h.call(http.MethodGet, wire.RunsPath, nil)).status }()
+	select {
+	case got := <-answered:
+		assert.Equal(t, http.StatusOK, got)
+	case <-time.After(readHeaderTimeout): // before any stranger's time is over
+		require.Fail(t, "strangers keep a caller out")
+	}
+	r, _ := h.request(h.call(http.MethodGet, wire.RunsPath, nil))
+	require.NoError(t, r.Write(mine))
+	assert.Equal(t, http.StatusOK, status(), "who has proven something stays")
+}
+
+// When everybody inside is known, one more is turned away, and somebody who leaves makes room.
+func TestAGateFullOfCallersTurnsOneMoreAway(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	g := &gate{Listener: l, limit: 2}
+	t.Cleanup(func() { _ = g.Close() })
+	var inside []*guest
+	for range 3 {
+		ours, theirs := net.Pipe()
+		t.Cleanup(func() { _ = theirs.Close() })
+		in := g.admit(ours)
+		if in != nil {
+			proven(withGuest(t.Context(), in))
+		}
+		inside = append(inside, in)
+	}
+	require.Nil(t, inside[2])
+	require.NoError(t, inside[0].Close())
+	require.NoError(t, inside[0].Close())
+	ours, theirs := net.Pipe()
+	t.Cleanup(func() { _ = theirs.Close() })
+	in := g.admit(ours)
+	require.NotNil(t, in)
+	require.NoError(t, in.Close())
+	require.NoError(t, inside[1].Close())
+	assert.Zero(t, g.open)
+	assert.Zero(t, g.strangers.Len())
+}

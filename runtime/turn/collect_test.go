@@ -15,6 +15,6 @@ func TestToolCallsAreCountedUpToABound(t *testing.T) {
 		c.take(update{SessionUpdate: "tool_call_update", ToolCallID: strconv.Itoa(n), Status: "failed"})
 	}
 	assert.Len(t, c.calls, knownTools)
-	assert.EqualValues(t, knownTools, c.tools.Calls)
-	assert.EqualValues(t, knownTools, c.tools.Failed)
+	assert.Equal(t, knownTools, c.tools.Calls)
+	assert.Equal(t, knownTools, c.tools.Failed)
 }

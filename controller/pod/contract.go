@@ -21,11 +21,9 @@ const (
 	EnvConcurrency  = "HEARTH_CONCURRENCY"
 	EnvQueue        = "HEARTH_QUEUE"
 	EnvPermissions  = "HEARTH_PERMISSIONS"
+	EnvACP          = "HEARTH_ACP_LISTEN"
 	EnvDelivery     = "HEARTH_DELIVERY_LISTEN"
 	EnvDrain        = "HEARTH_DRAIN"
-
-	// PortDelivery is the name of the delivery listener's port.
-	PortDelivery = "delivery"
 
 	// VolumePrefix begins the names of our volumes.
 	VolumePrefix = "hearth-"
@@ -41,7 +39,7 @@ const (
 
 // ReservedEnv are the variables that the controller sets.
 func ReservedEnv() []string {
-	return []string{EnvPodNamespace, EnvPodName, EnvPodUID, EnvToken, EnvGoalFile, EnvDataDir, EnvConcurrency, EnvQueue, EnvPermissions, EnvDelivery, EnvDrain}
+	return []string{EnvPodNamespace, EnvPodName, EnvPodUID, EnvToken, EnvGoalFile, EnvDataDir, EnvConcurrency, EnvQueue, EnvPermissions, EnvACP, EnvDelivery, EnvDrain}
 }
 
 // Contradiction is one field of a template that contradicts the contract, and what is expected instead.

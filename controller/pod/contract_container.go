@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
 // Probe is the readiness probe of R1: it gates traffic and never restarts the container.
@@ -62,7 +63,7 @@ func probesACP(p *corev1.Probe) bool {
 func (t *templateCheck) ports() {
 	wanted := map[string]int32{v1alpha1.PortACP: v1alpha1.PortACPNumber}
 	if d := t.spec.Runtime.Delivery; d != nil {
-		wanted[PortDelivery] = d.Port
+		wanted[wire.PortName] = d.Port
 	}
 	for i, c := range t.spec.Template.Spec.Containers {
 		for j, p := range c.Ports {

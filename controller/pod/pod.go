@@ -3,11 +3,13 @@
 package pod
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
@@ -37,8 +39,12 @@ func Listening(p *corev1.Pod) (ok bool, message string) {
 	case p.Status.Phase != corev1.PodRunning:
 		return false, NotRunning(p)
 	}
-	if !agentRunning(p) {
-		return false, orElse(waiting(p), "container "+v1alpha1.AgentContainer+" is not running")
+	if s := AgentStatus(p); s == nil || s.State.Running == nil {
+		message = waiting(p)
+		if message == "" && s != nil && s.State.Terminated != nil {
+			message = exited(s)
+		}
+		return false, cmp.Or(message, "container "+v1alpha1.AgentContainer+" is not running")
 	}
 	ready := condition(p, corev1.PodReady)
 	if ready == nil || ready.Status != corev1.ConditionTrue {
@@ -68,12 +74,8 @@ func Ended(p *corev1.Pod) bool {
 
 // OwnedBy tells whether the object with this UID controls the Pod. A name alone proves nothing: names are used again.
 func OwnedBy(p *corev1.Pod, owner types.UID) bool {
-	for _, r := range p.OwnerReferences {
-		if r.UID == owner && r.Controller != nil && *r.Controller {
-			return true
-		}
-	}
-	return false
+	controller := metav1.GetControllerOfNoCopy(p)
+	return controller != nil && controller.UID == owner
 }
 
 // AgentStatus is kubelet's status of the agent container, nil before kubelet gave one.
@@ -86,11 +88,6 @@ func AgentStatus(p *corev1.Pod) *corev1.ContainerStatus {
 	return nil
 }
 
-func agentRunning(p *corev1.Pod) bool {
-	s := AgentStatus(p)
-	return s != nil && s.State.Running != nil
-}
-
 func condition(p *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
 	for i := range p.Status.Conditions {
 		if p.Status.Conditions[i].Type == kind {
@@ -98,11 +95,4 @@ func condition(p *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition
 		}
 	}
 	return nil
-}
-
-func orElse(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -1,8 +1,10 @@
 package pod_test
 
 import (
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -48,6 +50,13 @@ func TestListeningNeedsEveryClause(t *testing.T) {
 		{"no Ready condition", func(p *corev1.Pod) { p.Status.Conditions = nil }, false, "Pod is Running but not Ready"},
 		{"no IP", func(p *corev1.Pod) { p.Status.PodIP = "" }, false, "Pod is Ready but has no IP yet"},
 		{"another container runs, the agent does not", func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Name = "sidecar" }, false, "container agent is not running"},
+		{"the harness ended and says why", func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 1, Message: "harness: no such agent\n"}}
+		}, false, "container agent: Error, exit code 1: harness: no such agent"},
+		{"the harness ended, and waits to be started again", func(p *corev1.Pod) {
+			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}}
+			p.Status.ContainerStatuses[0].LastTerminationState = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 1, Message: "one\nno such agent\n"}}
+		}, false, "container agent: CrashLoopBackOff: back-off 10s; it had ended: Error, exit code 1: one no such agent"},
 		{"the agent waits to be restarted", func(p *corev1.Pod) {
 			p.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 10s"}}
 		}, false, "container agent: CrashLoopBackOff: back-off 10s"},
@@ -88,6 +97,25 @@ func TestNotRunningUsesTheReasonsOfKubeletAndScheduler(t *testing.T) {
 		})
 	}
 	assert.Equal(t, "Pod does not exist", pod.NotRunning(nil))
+}
+
+// A container's last words are its own: bounded, valid text, and of a long one the end, where the error is.
+func TestTheLastWordsOfAContainerAreBounded(t *testing.T) {
+	last := func(message string) string {
+		return pod.NotRunning(&corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "agent", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: message}},
+		}}}})
+	}
+	const begins = "container agent: CrashLoopBackOff; it had ended: terminated, exit code 1"
+	assert.Equal(t, begins, last(""))
+	assert.Equal(t, begins+": bad \uFFFD\uFFFD", last("bad \xff\x00"))
+	for n := range 4 {
+		got := last(strings.Repeat("é", 1000) + strings.Repeat("x", n))
+		assert.LessOrEqual(t, len(got), len(begins)+600)
+		assert.True(t, utf8.ValidString(got))
+		assert.True(t, strings.HasSuffix(got, "é"+strings.Repeat("x", n)))
+	}
 }
 
 func TestEndSaysHowAPodEnded(t *testing.T) {

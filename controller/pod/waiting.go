@@ -1,11 +1,19 @@
 package pod
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
+
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
+
+// maxLastWords bounds what is repeated of a container's last words.
+const maxLastWords = 512
 
 // NotRunning says in words why a Pod is not running, with the reason that kubelet or the scheduler gave (R7).
 func NotRunning(p *corev1.Pod) string {
@@ -34,8 +42,7 @@ func End(p *corev1.Pod) string {
 		return told(p.Status.Reason, p.Status.Message, "")
 	}
 	if s := AgentStatus(p); s != nil && s.State.Terminated != nil {
-		t := s.State.Terminated
-		return fmt.Sprintf("container %s: %s, exit code %d", s.Name, orElse(t.Reason, "terminated"), t.ExitCode)
+		return exited(s)
 	}
 	return fmt.Sprintf("Pod ended with phase: %s", p.Status.Phase)
 }
@@ -49,10 +56,41 @@ func waiting(p *corev1.Pod) string {
 			if w == nil || w.Reason == "" || isNormal(w.Reason) != normal {
 				continue
 			}
-			return fmt.Sprintf("container %s: %s", s.Name, told(w.Reason, w.Message, ""))
+			said := fmt.Sprintf("container %s: %s", s.Name, told(w.Reason, w.Message, ""))
+			if last := s.LastTerminationState.Terminated; last != nil {
+				said += "; it had ended: " + exit(last)
+			}
+			return said
 		}
 	}
 	return ""
+}
+
+// exited is how the container's present life ended.
+func exited(s *corev1.ContainerStatus) string {
+	return "container " + s.Name + ": " + exit(s.State.Terminated)
+}
+
+// exit is the reason and code that kubelet saw, and the container's own last words: why a harness did not start is there.
+func exit(t *corev1.ContainerStateTerminated) string {
+	said := fmt.Sprintf("%s, exit code %d", cmp.Or(t.Reason, "terminated"), t.ExitCode)
+	if words := lastWords(t.Message); words != "" {
+		said += ": " + words
+	}
+	return said
+}
+
+// lastWords is the end of a message, where an error is, as one line.
+func lastWords(message string) string {
+	s := strings.Join(strings.Fields(wire.CleanText(message)), " ")
+	if len(s) <= maxLastWords {
+		return s
+	}
+	from := len(s) - maxLastWords
+	for !utf8.RuneStart(s[from]) {
+		from++
+	}
+	return "…" + s[from:]
 }
 
 func isNormal(reason string) bool {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -59,7 +58,7 @@ func (r *Reconciler) credential(ctx context.Context, run *v1alpha1.AgentRun) (pr
 		return fmt.Sprintf("Secret %s does not exist", name), nil
 	case err != nil:
 		return "", fmt.Errorf("read Secret: %w", err)
-	case !slices.ContainsFunc(secret.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == run.UID }):
+	case !metav1.IsControlledBy(&secret, run):
 		return fmt.Sprintf("Secret %s exists and is not this run's: delete it", name), nil
 	default:
 		return "", nil

@@ -3,6 +3,7 @@
 package run
 
 import (
+	"cmp"
 	"maps"
 	"strconv"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/pod"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
 // graceSeconds is how long a standing Pod may drain when its template does not say: running work, the cancel ladder, handing over.
@@ -51,15 +53,19 @@ func harness(s *corev1.PodSpec, c *corev1.Container, run *v1alpha1.AgentRun) {
 	runtime := run.Spec.Runtime
 	c.Args = append([]string{"serve", "--"}, runtime.Command...)
 	c.ReadinessProbe = pod.Probe()
+	if c.TerminationMessagePolicy == "" {
+		c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError // why it did not start is its last line
+	}
 	port(c, v1alpha1.PortACP, v1alpha1.PortACPNumber)
 	variable(c, pod.EnvPodNamespace, "", field("metadata.namespace"))
 	variable(c, pod.EnvPodName, "", field("metadata.name"))
 	variable(c, pod.EnvPodUID, "", field("metadata.uid"))
+	variable(c, pod.EnvACP, ":"+strconv.Itoa(v1alpha1.PortACPNumber), nil)
 	variable(c, pod.EnvDataDir, pod.DataDir, nil)
-	variable(c, pod.EnvPermissions, string(runtime.Permissions.Policy), nil)
+	variable(c, pod.EnvPermissions, string(cmp.Or(runtime.Permissions.Policy, v1alpha1.PermissionDeny)), nil)
 	variable(c, pod.EnvDrain, strconv.FormatInt(max(0, *s.TerminationGracePeriodSeconds-handOverSeconds), 10)+"s", nil)
 	if d := runtime.Delivery; d != nil {
-		port(c, pod.PortDelivery, d.Port)
+		port(c, wire.PortName, d.Port)
 		variable(c, pod.EnvDelivery, ":"+strconv.Itoa(int(d.Port)), nil)
 		variable(c, pod.EnvConcurrency, strconv.Itoa(int(d.Concurrency)), nil)
 		variable(c, pod.EnvQueue, strconv.Itoa(int(ptr.Deref(d.Queue, 0))), nil)

@@ -110,6 +110,7 @@ func TestWhatTheTemplateAsksForIsKept(t *testing.T) {
 	s.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "scratch", MountPath: "/tmp/"}}
 	s.Containers[0].SecurityContext = &corev1.SecurityContext{RunAsUser: ptr.To[int64](0), ReadOnlyRootFilesystem: ptr.To(false), Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN"}}}
 	s.Containers[1].SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)}
+	s.Containers[0].TerminationMessagePolicy = corev1.TerminationMessageReadFile
 	s.Containers[0].Ports = []corev1.ContainerPort{{Name: "acp", ContainerPort: 4000}, {Name: "debug", ContainerPort: 6060}}
 	p := BuildPod(run)
 	assert.Equal(t, int64(600), *p.Spec.TerminationGracePeriodSeconds)
@@ -118,9 +119,26 @@ func TestWhatTheTemplateAsksForIsKept(t *testing.T) {
 	assert.Nil(t, p.Spec.SecurityContext.RunAsNonRoot, "root was asked for")
 	agent := container(t, p, "agent")
 	assert.False(t, *agent.SecurityContext.ReadOnlyRootFilesystem)
-	assert.Empty(t, agent.SecurityContext.Capabilities.Drop)
+	assert.Equal(t, &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN"}, Drop: []corev1.Capability{"ALL"}}, agent.SecurityContext.Capabilities)
 	assert.Len(t, agent.Ports, 3)
 	assert.Contains(t, agent.Env, corev1.EnvVar{Name: "HEARTH_DRAIN", Value: "570s"}, "the drain follows the grace period")
 	assert.Nil(t, container(t, p, "sidecar").SecurityContext.AllowPrivilegeEscalation, "privileged and no escalation is an invalid Pod")
+	assert.Nil(t, container(t, p, "sidecar").SecurityContext.Capabilities, "privileged has all of them")
+	assert.Equal(t, corev1.TerminationMessageReadFile, agent.TerminationMessagePolicy)
 	assert.Equal(t, "reviewer-1", p.Labels[v1alpha1.LabelRun])
+}
+
+// The restricted Pod security standard wants ALL dropped, whatever is added again and however that is written.
+func TestCapabilitiesAreDroppedUnlessTheTemplateDropsItsOwn(t *testing.T) {
+	all, bind := []corev1.Capability{"ALL"}, []corev1.Capability{"NET_BIND_SERVICE"}
+	for _, c := range []struct{ asked, want *corev1.Capabilities }{
+		{nil, &corev1.Capabilities{Drop: all}},
+		{&corev1.Capabilities{}, &corev1.Capabilities{Drop: all}},
+		{&corev1.Capabilities{Add: bind}, &corev1.Capabilities{Add: bind, Drop: all}},
+		{&corev1.Capabilities{Drop: bind}, &corev1.Capabilities{Drop: bind}},
+	} {
+		run := standingRun()
+		run.Spec.Template.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Capabilities: c.asked}
+		assert.Equal(t, c.want, container(t, BuildPod(run), "agent").SecurityContext.Capabilities)
+	}
 }

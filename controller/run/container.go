@@ -51,11 +51,17 @@ func harden(s *corev1.PodSpec) {
 func hardenContainer(c *corev1.Container) {
 	c.SecurityContext = orDefault(c.SecurityContext, corev1.SecurityContext{})
 	sc := c.SecurityContext
+	privileged := ptr.Deref(sc.Privileged, false)
 	// A privileged container, or one that was given CAP_SYS_ADMIN, cannot refuse privilege escalation: such a Pod is invalid.
-	if !ptr.Deref(sc.Privileged, false) && !adds(sc.Capabilities, "SYS_ADMIN", "CAP_SYS_ADMIN") {
+	if !privileged && !adds(sc.Capabilities, "SYS_ADMIN", "CAP_SYS_ADMIN") {
 		sc.AllowPrivilegeEscalation = orDefault(sc.AllowPrivilegeEscalation, false)
 	}
-	sc.Capabilities = orDefault(sc.Capabilities, corev1.Capabilities{Drop: []corev1.Capability{"ALL"}})
+	if !privileged {
+		sc.Capabilities = orDefault(sc.Capabilities, corev1.Capabilities{})
+		if len(sc.Capabilities.Drop) == 0 { // what is added is added to none
+			sc.Capabilities.Drop = []corev1.Capability{"ALL"}
+		}
+	}
 	if c.Name == v1alpha1.AgentContainer {
 		sc.ReadOnlyRootFilesystem = orDefault(sc.ReadOnlyRootFilesystem, true)
 	}

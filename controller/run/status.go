@@ -142,7 +142,7 @@ func (d *draft) finish(e ending, own *corev1.Pod) {
 	if agent := agentOf(own); agent != nil && agent.State.Terminated != nil && !agent.State.Terminated.FinishedAt.IsZero() {
 		end = agent.State.Terminated.FinishedAt.Time
 	}
-	d.CompletionTime = ptr.To(metav1.NewMicroTime(end))
+	d.CompletionTime, d.RecordedAt = ptr.To(metav1.NewMicroTime(end)), ptr.To(metav1.NewMicroTime(d.now))
 	if d.StartTime != nil {
 		d.DurationSeconds = ptr.To(int64(max(0, end.Sub(d.StartTime.Time)).Seconds()))
 	}

@@ -150,6 +150,7 @@ func TestStartTimeIsTheContainersAndSetOnce(t *testing.T) {
 func TestTheEndIsTheContainersAndDurationIsWallTime(t *testing.T) {
 	s := Status(Observed{Run: standingRun(), Pod: podWith(failed), Now: now})
 	assert.Equal(t, begin.Add(30*time.Second), s.CompletionTime.Time)
+	assert.Equal(t, now, s.RecordedAt.Time, "the controller's own clock, for the recast")
 	assert.Equal(t, int64(30), *s.DurationSeconds)
 	s = Status(Observed{Run: runWith(seen), Gone: true, Now: now})
 	assert.Equal(t, now, s.CompletionTime.Time)

@@ -83,9 +83,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 	}
 	if p.Create {
-		if made, err := r.create(ctx, &agent); err != nil {
+		if settled, err := r.create(ctx, &agent); err != nil {
 			return ctrl.Result{}, err
-		} else if !made {
+		} else if !settled {
 			return ctrl.Result{RequeueAfter: lookSoon}, nil
 		}
 	}
@@ -107,8 +107,8 @@ func (r *Reconciler) plan(ctx context.Context, reader client.Reader, agent *v1al
 }
 
 // create makes a standing run under the lowest free number, if a live look agrees that one is missing: the cache may not show yet
-// the one that was made a moment ago. It tells whether it made one.
-func (r *Reconciler) create(ctx context.Context, agent *v1alpha1.Agent) (bool, error) {
+// the one that was made a moment ago. Settled is false when it has to be looked at again.
+func (r *Reconciler) create(ctx context.Context, agent *v1alpha1.Agent) (settled bool, err error) {
 	again, err := r.plan(ctx, r.Live, agent)
 	if err != nil || !again.Create {
 		return false, err
@@ -121,8 +121,11 @@ func (r *Reconciler) create(ctx context.Context, agent *v1alpha1.Agent) (bool, e
 			continue
 		}
 		err := r.Client.Create(ctx, run)
-		if apierrors.IsAlreadyExists(err) {
+		switch {
+		case apierrors.IsAlreadyExists(err):
 			return false, nil
+		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+			return true, nil // the Agent goes with its namespace: there is nothing to be made, and nothing to try again
 		}
 		if err != nil {
 			return false, fmt.Errorf("create standing run: %w", err)

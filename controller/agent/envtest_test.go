@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -386,6 +387,33 @@ func TestAnAgentThatContradictsTheContractMakesNoRun(t *testing.T) {
 
 	w.change(a, func(a *v1alpha1.Agent) { a.Spec.Template.Spec.HostNetwork = false })
 	w.theRun("broken-1", anyState)
+}
+
+// A namespace that is being deleted takes nothing new. That is no error to be logged and tried again: everything in it goes.
+func TestNothingIsMadeInANamespaceThatIsBeingDeleted(t *testing.T) {
+	namespace, kube, ctx := server.Namespace(t), server.Client(t), t.Context()
+	a := &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "reviewer"}, Spec: v1alpha1.AgentSpec{
+		Runtime:  v1alpha1.AgentRuntime{Command: []string{"goose"}},
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "x"}}}}}}
+	require.NoError(t, kube.Create(ctx, a))
+	agents := &agent.Reconciler{Client: kube, Live: kube, Events: events.NewFakeRecorder(9), Now: time.Now}
+	runs := &run.Reconciler{Client: kube, Live: kube, Events: events.NewFakeRecorder(9), Now: time.Now, Random: rand.Reader}
+	request := func(name string) ctrl.Request {
+		return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+	}
+	_, err := agents.Reconcile(ctx, request("reviewer"))
+	require.NoError(t, err)
+	require.NoError(t, kube.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})) // no controller here ends it
+
+	_, err = runs.Reconcile(ctx, request("reviewer-1"))
+	require.NoError(t, err)
+	var r v1alpha1.AgentRun
+	require.NoError(t, kube.Get(ctx, client.ObjectKey(request("reviewer-1").NamespacedName), &r))
+	assert.Contains(t, meta.FindStatusCondition(r.Status.Conditions, v1alpha1.AgentRunConditionSucceeded).Message, "is being terminated")
+	require.NoError(t, kube.Delete(ctx, &r))
+	result, err := agents.Reconcile(ctx, request("reviewer"))
+	require.NoError(t, err)
+	assert.Zero(t, result)
 }
 
 // What Kubernetes refuses (here: a Pod that is invalid) is on the run, in the API server's words.

@@ -72,7 +72,7 @@ func sorted(runs []v1alpha1.AgentRun) (alive, ended []v1alpha1.AgentRun) {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	slices.SortFunc(ended, func(a, b v1alpha1.AgentRun) int {
-		return cmp.Or(b.Status.CompletionTime.Compare(a.Status.CompletionTime.Time), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(endOf(&b).Compare(endOf(&a)), cmp.Compare(a.Name, b.Name))
 	})
 	return alive, ended
 }
@@ -121,11 +121,19 @@ func (p *Plan) replace(o Observed, ended []v1alpha1.AgentRun) {
 // counted: the recast of this run is in the Agent's status already, the controller ended before it made the next one.
 func counted(agent *v1alpha1.Agent, ended *v1alpha1.AgentRun) bool {
 	last := agent.Status.LastRecastTime
-	return last != nil && !last.Before(ended.Status.CompletionTime)
+	return last != nil && !last.Time.Before(endOf(ended))
+}
+
+// endOf is when the controller saw the run's end. Only its own clock is compared with itself: completionTime is a node's.
+func endOf(run *v1alpha1.AgentRun) time.Time {
+	if run.Status.RecordedAt != nil {
+		return run.Status.RecordedAt.Time
+	}
+	return run.Status.CompletionTime.Time
 }
 
 func dueAt(agent *v1alpha1.Agent, ended *v1alpha1.AgentRun) time.Time {
-	return ended.Status.CompletionTime.Add(backoff(agent))
+	return endOf(ended).Add(backoff(agent))
 }
 
 func backoff(agent *v1alpha1.Agent) time.Duration {

@@ -40,7 +40,15 @@ func aRun(name string, age time.Duration, changes ...func(*v1alpha1.AgentRun)) v
 func ended(ago time.Duration) func(*v1alpha1.AgentRun) {
 	return func(r *v1alpha1.AgentRun) {
 		r.Status.CompletionTime = ptr.To(metav1.NewMicroTime(now.Add(-ago)))
+		r.Status.RecordedAt = r.Status.CompletionTime
 		r.Status.Reason, r.Status.Message = v1alpha1.ReasonPodFailed, "Evicted"
+	}
+}
+
+// nodeAhead is what the clock of the ended run's node had in advance of the controller's.
+func nodeAhead(d time.Duration) func(*v1alpha1.AgentRun) {
+	return func(r *v1alpha1.AgentRun) {
+		r.Status.CompletionTime = ptr.To(metav1.NewMicroTime(r.Status.RecordedAt.Add(d)))
 	}
 }
 
@@ -104,6 +112,8 @@ func TestDecideKeepsExactlyOneStandingRun(t *testing.T) {
 		{name: "doubling ends at a minute", agent: recast(2*time.Hour, 32), runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, ended(time.Hour))}, create: true, recast: true, backoff: 60},
 		{name: "and stays there", agent: recast(2*time.Hour, 60), runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, ended(time.Hour))}, create: true, recast: true, backoff: 60},
 		{name: "counted, not made yet: made at once, not counted twice", agent: recast(time.Second, 4), runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, ended(2*time.Second))}, create: true, backoff: 4},
+		{name: "the node's clock is an hour ahead: the backoff is not", runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, ended(time.Second), nodeAhead(time.Hour))}, create: true, recast: true, backoff: 2},
+		{name: "the node's clock is an hour behind: it is counted all the same", agent: recast(time.Minute, 8), runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, ended(5*time.Second), nodeAhead(-time.Hour))}, after: 3 * time.Second, backoff: 8},
 		{name: "the latest end counts", runs: []v1alpha1.AgentRun{aRun("r-2", time.Hour, ended(time.Minute)), aRun("r-1", time.Hour, ended(0))}, after: time.Second},
 
 		{name: "healthy for nine minutes", agent: recast(time.Hour, 8), runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, listening(9*time.Minute))}, after: time.Minute, backoff: 8},

@@ -17,32 +17,43 @@ import (
 )
 
 // agents carries out admission of Agents.
-type agents struct{ decoder admission.Decoder }
+type agents struct {
+	decoder    admission.Decoder
+	controller string // as in runs
+}
 
 // validate refuses Agents whose standing Pod or goals could never be made.
 func (a *agents) validate(_ context.Context, request admission.Request) admission.Response {
+	if trusted(request, a.controller) {
+		return admission.Allowed("")
+	}
 	var agent v1alpha1.Agent
 	if err := a.decoder.DecodeRaw(request.Object, &agent); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
+	refusals := forged(nil, &agent)
 	if request.Operation == admissionv1.Update {
 		var before v1alpha1.Agent
 		if err := a.decoder.DecodeRaw(request.OldObject, &before); err != nil {
 			return admission.Errored(http.StatusBadRequest, err)
 		}
+		refusals = forged(&before, &agent)
 		if equality.Semantic.DeepEqual(before.Spec, agent.Spec) {
-			return admission.Allowed("") // an Agent stored before this check can still be labelled and deleted
+			return answer(request, refusals) // an Agent stored before this check can still be labelled and deleted
 		}
 	}
-	return answer(request, AgentRefusals(&agent)).WithWarnings(agentWarnings(&agent)...)
+	return answer(request, append(refusals, AgentRefusals(&agent)...)).WithWarnings(agentWarnings(&agent)...)
 }
 
-// AgentRefusals are the reasons why an Agent cannot work: its name, its Pod template, its goalTemplate.
+// AgentRefusals are the reasons why an Agent cannot work: its name, its goal, its Pod template, its goalTemplate.
 func AgentRefusals(agent *v1alpha1.Agent) []Refusal {
 	var refusals []Refusal
 	if problems := validation.IsDNS1035Label(agent.Name); len(problems) > 0 || len(agent.Name) > v1alpha1.MaxAgentName {
 		refusals = append(refusals, Refusal{codeInvalid, "metadata.name",
 			fmt.Sprintf("expected at most %d lower-case letters, digits and -, beginning with a letter: Pods and hostnames are named after it", v1alpha1.MaxAgentName)})
+	}
+	if size := len(agent.Spec.Goal); size > v1alpha1.MaxGoalBytes { // the schema counts characters, the harness bytes
+		refusals = append(refusals, Refusal{codeInvalid, "spec.goal", fmt.Sprintf("expected at most %d bytes, it has %d", v1alpha1.MaxGoalBytes, size)})
 	}
 	for _, c := range pod.Contradictions(&agent.Spec) {
 		refusals = append(refusals, Refusal{v1alpha1.RefusalInvalidTemplate, c.Field, c.Expected})

@@ -90,12 +90,17 @@ func TestAnAgentThatContradictsTheContractIsRefused(t *testing.T) {
 		code   string
 		field  string
 	}{
-		"host network":  {func(a *v1alpha1.Agent) { a.Spec.Template.Spec.HostNetwork = true }, "InvalidTemplate", "spec.template.spec.hostNetwork"},
-		"no agent":      {func(a *v1alpha1.Agent) { a.Spec.Template.Spec.Containers[0].Name = "main" }, "InvalidTemplate", "spec.template.spec.containers"},
-		"undeclared":    {func(a *v1alpha1.Agent) { a.Spec.GoalTemplate = "${change} ${other}" }, "InvalidTemplate", "spec.goalTemplate"},
-		"bad template":  {func(a *v1alpha1.Agent) { a.Spec.GoalTemplate = "${change" }, "InvalidTemplate", "spec.goalTemplate"},
-		"dot in name":   {func(a *v1alpha1.Agent) { a.Name = "a.b" }, "Invalid", "metadata.name"},
-		"digit first":   {func(a *v1alpha1.Agent) { a.Name = "1a" }, "Invalid", "metadata.name"},
+		"host network": {func(a *v1alpha1.Agent) { a.Spec.Template.Spec.HostNetwork = true }, "InvalidTemplate", "spec.template.spec.hostNetwork"},
+		"no agent":     {func(a *v1alpha1.Agent) { a.Spec.Template.Spec.Containers[0].Name = "main" }, "InvalidTemplate", "spec.template.spec.containers"},
+		"undeclared":   {func(a *v1alpha1.Agent) { a.Spec.GoalTemplate = "${change} ${other}" }, "InvalidTemplate", "spec.goalTemplate"},
+		"bad template": {func(a *v1alpha1.Agent) { a.Spec.GoalTemplate = "${change" }, "InvalidTemplate", "spec.goalTemplate"},
+		"dot in name":  {func(a *v1alpha1.Agent) { a.Name = "a.b" }, "Invalid", "metadata.name"},
+		"digit first":  {func(a *v1alpha1.Agent) { a.Name = "1a" }, "Invalid", "metadata.name"},
+		"goal of 400,000 bytes in 100,000 characters": {func(a *v1alpha1.Agent) { a.Spec.Goal = strings.Repeat("😀", 100_000) }, "Invalid", "spec.goal"},
+		"our label": {func(a *v1alpha1.Agent) { a.Labels = map[string]string{v1alpha1.LabelAgent: "x"} }, "Forbidden", "metadata.labels"},
+		"our owner": {func(a *v1alpha1.Agent) {
+			a.OwnerReferences = []metav1.OwnerReference{{APIVersion: "hearth.dev/v1alpha1", Kind: "AgentRun", Name: "x", UID: "x"}}
+		}, "Forbidden", "metadata.ownerReferences"},
 		"name too long": {func(a *v1alpha1.Agent) { a.Name = strings.Repeat("a", 51) }, "Invalid", "metadata.name"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,6 +114,9 @@ func TestAnAgentThatContradictsTheContractIsRefused(t *testing.T) {
 	changed := longest.DeepCopy()
 	changed.Spec.Template.Spec.HostPID = true
 	refused(t, w.user.Patch(ctx, changed, client.MergeFrom(longest)), "InvalidTemplate", "spec.template.spec.hostPID")
+	changed = longest.DeepCopy()
+	changed.Annotations = map[string]string{v1alpha1.AnnotationGeneration: "9"}
+	refused(t, w.user.Patch(ctx, changed, client.MergeFrom(longest)), "Forbidden", "metadata.annotations")
 
 	untaught := w.agent("untaught")
 	untaught.Spec.GoalTemplate = ""

@@ -24,13 +24,13 @@ type runs struct {
 }
 
 // trusted users write what the others may not: standing runs and their marks.
-func (r *runs) trusted(request admission.Request) bool {
-	return request.UserInfo.Username == r.controller || request.UserInfo.Username == garbageCollector
+func trusted(request admission.Request, controller string) bool {
+	return request.UserInfo.Username == controller || request.UserInfo.Username == garbageCollector
 }
 
 // mutate resolves a sparse run at its creation.
 func (r *runs) mutate(ctx context.Context, request admission.Request) admission.Response {
-	if r.trusted(request) || request.Operation != admissionv1.Create {
+	if trusted(request, r.controller) || request.Operation != admissionv1.Create {
 		return admission.Allowed("")
 	}
 	var run v1alpha1.AgentRun
@@ -52,7 +52,7 @@ func (r *runs) mutate(ctx context.Context, request admission.Request) admission.
 
 // validate recomputes what mutate resolved, so that a change made after it is refused, and guards stored runs.
 func (r *runs) validate(ctx context.Context, request admission.Request) admission.Response {
-	if r.trusted(request) {
+	if trusted(request, r.controller) {
 		return admission.Allowed("")
 	}
 	var run v1alpha1.AgentRun

@@ -25,7 +25,7 @@ func SetupWithManager(mgr manager.Manager, controllerUser string) error {
 	}
 	decoder := admission.NewDecoder(mgr.GetScheme())
 	r := &runs{cached: mgr.GetClient(), live: mgr.GetAPIReader(), decoder: decoder, controller: controllerUser}
-	a := &agents{decoder: decoder}
+	a := &agents{decoder: decoder, controller: controllerUser}
 	server := mgr.GetWebhookServer()
 	server.Register(PathMutateRun, &webhook.Admission{Handler: admission.HandlerFunc(r.mutate)})
 	server.Register(PathValidateRun, &webhook.Admission{Handler: admission.HandlerFunc(r.validate)})

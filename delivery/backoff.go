@@ -24,14 +24,6 @@ func RetryAfter(asked time.Duration) time.Duration { return min(max(asked, MinBa
 // RecastBackoff is how long after the end of a standing run its replacement is made: 1 s doubling to 60 s (R29).
 func RecastBackoff(recasts int) time.Duration { return doubled(recasts, MaxRecastBackoff) }
 
-// Recasts counts a standing run's end: one more in a row, or the first again after it had been healthy long enough (R29).
-func Recasts(before int, healthy time.Duration) int {
-	if healthy >= HealthyAfter {
-		return 1
-	}
-	return before + 1
-}
-
 func doubled(failures int, limit time.Duration) time.Duration {
 	d := MinBackoff
 	for i := 1; i < failures && d < limit; i++ {

@@ -1,8 +1,6 @@
 package delivery
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"regexp"
 	"time"
 
@@ -24,10 +22,8 @@ const (
 const cutNote = " (the record was cut to fit)"
 
 var (
-	reasonPattern   = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
-	amountPattern   = regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,9})?$`)
-	currencyPattern = regexp.MustCompile(`^[A-Z]{3}$`)
-	digestPattern   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	reasonPattern = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+	digestPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 )
 
 // newEnding projects an envelope (R27). It comes from an agent's Pod: whatever it holds, the record is valid and bounded.
@@ -84,8 +80,7 @@ func (e *Ending) cutOutput(limit int) {
 	}
 	whole := e.Output.Value
 	if e.Truncation == nil {
-		sum := sha256.Sum256([]byte(whole))
-		e.Truncation = &wire.Truncation{OriginalBytes: int64(len(whole)), SHA256: base64.RawURLEncoding.EncodeToString(sum[:])}
+		e.Truncation = wire.WholeText(whole)
 	}
 	e.Output = &wire.Output{MediaType: e.Output.MediaType, Value: wire.CutText(whole, limit)}
 }
@@ -101,7 +96,7 @@ func usage(u *wire.Usage) *wire.Usage {
 			*n = nil
 		}
 	}
-	if c := out.Cost; c != nil && (!amountPattern.MatchString(c.Amount) || !currencyPattern.MatchString(c.Currency)) {
+	if c := out.Cost; c != nil && (!c.ValidAmount() || !c.ValidCurrency()) {
 		out.Cost = nil
 	}
 	return &out

@@ -121,7 +121,7 @@ type AgentRunStatus struct {
 	// startTime is when the work started: on a delivered run by the harness's clock, otherwise when the container started.
 	// +optional
 	StartTime *metav1.MicroTime `json:"startTime,omitempty"`
-	// recordedAt is when the controller wrote the terminal status of a delivered run, by its clock.
+	// recordedAt is when the controller wrote the terminal status, by its clock.
 	// +optional
 	RecordedAt *metav1.MicroTime `json:"recordedAt,omitempty"`
 	// completionTime is when the run ended. Once it is set, status never changes again.
@@ -205,7 +205,7 @@ type DeliveryStatus struct {
 	// targetGeneration is the generation of the Agent that the target's standing run was made from.
 	// +optional
 	TargetGeneration int64 `json:"targetGeneration,omitempty"`
-	// nextTime is when a run that waits after a refusal is assigned again.
+	// nextTime is when a run whose last attempt was lost may be assigned again.
 	// +optional
 	NextTime *metav1.MicroTime `json:"nextTime,omitempty"`
 }

@@ -93,7 +93,7 @@ func (p podReconciler) keys(ctx context.Context, run *hearthv1.AgentRun, podUID 
 	if err := p.live.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: name}, &secret); err != nil {
 		return challenge.Keys{}, fmt.Errorf("read Secret %s: %w", name, err)
 	}
-	if !ownedByUID(secret.OwnerReferences, run.UID) {
+	if !metav1.IsControlledBy(&secret, run) {
 		return challenge.Keys{}, fmt.Errorf("secret %s: expected it to be owned by run %s", name, run.Name)
 	}
 	keys, err := challenge.Derive(secret.Data[hearthv1.SecretToken], podUID)
@@ -142,13 +142,4 @@ func (p podReconciler) close(ctx context.Context, podUID string) {
 	p.memory.took(podUID)
 	p.agents.wake(agent)
 	p.wakeRunsOn(ctx, podUID)
-}
-
-func ownedByUID(refs []metav1.OwnerReference, uid types.UID) bool {
-	for _, o := range refs {
-		if o.UID == uid {
-			return true
-		}
-	}
-	return false
 }

@@ -123,6 +123,12 @@ var (
 	nonZero         = regexp.MustCompile(`[1-9]`)
 )
 
+// ValidAmount: the amount is a decimal number as text, of at most 15 and 9 digits.
+func (c Cost) ValidAmount() bool { return amountPattern.MatchString(c.Amount) }
+
+// ValidCurrency: the currency looks like an ISO 4217 code.
+func (c Cost) ValidCurrency() bool { return currencyPattern.MatchString(c.Currency) }
+
 func (r DeliveryRequest) check() *Problem {
 	for _, f := range []struct {
 		field, value string
@@ -172,10 +178,10 @@ func (l *Limits) check() *Problem {
 	if l.Cost == nil {
 		return nil
 	}
-	if !amountPattern.MatchString(l.Cost.Amount) || !nonZero.MatchString(l.Cost.Amount) {
+	if !l.Cost.ValidAmount() || !nonZero.MatchString(l.Cost.Amount) {
 		return Malformed("/limits/cost/amount", "a positive decimal number as text")
 	}
-	if !currencyPattern.MatchString(l.Cost.Currency) {
+	if !l.Cost.ValidCurrency() {
 		return Malformed("/limits/cost/currency", "three capital letters (ISO 4217)")
 	}
 	return nil

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"strings"
 	"unicode/utf8"
 )
@@ -20,4 +22,15 @@ func CutText(s string, limit int) string {
 		cut--
 	}
 	return s[:cut]
+}
+
+// WholeText describes a text before it is cut.
+func WholeText(text string) *Truncation {
+	sum := sha256.Sum256([]byte(text))
+	return Whole(int64(len(text)), sum[:])
+}
+
+// Whole describes a text of that many bytes, of which only a part was kept, by its SHA-256.
+func Whole(size int64, sum []byte) *Truncation {
+	return &Truncation{OriginalBytes: size, SHA256: base64.RawURLEncoding.EncodeToString(sum)}
 }

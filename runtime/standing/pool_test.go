@@ -399,68 +399,6 @@ func TestTheEndOfThePoolEndsTurnsAndAgents(t *testing.T) {
 	s.requireEffects(1)
 }
 
-// SPEC.md, Harness: ten failed starts in a row end the harness with a message.
-func TestFailedStartsInARowEndThePool(t *testing.T) {
-	for _, c := range []struct {
-		name, want string
-		env        []string
-		change     func(*Config)
-	}{
-		{"exits", "initialize: agent process exited with status 7; stderr ends: the start file is not there", []string{"AGENT_START=exit"}, nil},
-		{"mute", "initialize: no answer within 50ms", []string{"AGENT_START=mute"}, func(c *Config) { c.StartTimeout = 50 * time.Millisecond }},
-		{"another version", "the agent answered protocolVersion 2; expected 1", []string{"AGENT_PROTOCOL=2"}, nil},
-		{"no session", "session/new: authentication required (code -32000)", []string{"AGENT_SESSIONS=fail"}, nil},
-		{"no ACP", "1 lines of its output were no messages of the Agent Client Protocol", nil, func(c *Config) { c.Command = []string{"echo", "hello"} }},
-		{"echo", "initialize:", nil, func(c *Config) { c.Command = []string{"cat"} }},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := stand(t, c.env, func(cfg *Config) {
-				cfg.MaxFailedStarts = 3
-				if c.change != nil {
-					c.change(cfg)
-				}
-			})
-			err := <-s.ended
-			require.ErrorContains(t, err, "could not be started 3 times in a row")
-			require.ErrorContains(t, err, c.want)
-			assert.Equal(t, wire.AgentStarting, s.pool.State().State)
-			assert.Equal(t, 3, strings.Count(s.logged(), "agent: start failed"))
-			assert.Equal(t, "not started: the agent is not available", s.turn(t.Context(), "say: x").Message)
-		})
-	}
-}
-
-// A slot whose agent cannot be started ends no turn of the others: the harness ends when no slot has an agent.
-func TestASlotThatCannotStartLeavesTheOthersAlone(t *testing.T) {
-	dir := t.TempDir()
-	script := filepath.Join(dir, "second-fails")
-	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\ncase $HOME in */1/home) exit 7;; esac\nexec "+agenttest.Build(t)+"\n"), 0o700)) //nolint:gosec // it is run
-	s := stand(t, nil, func(c *Config) { c.Concurrency, c.MaxFailedStarts, c.Command = 2, 3, []string{script} })
-	gate := filepath.Join(dir, "gate")
-	done := s.background(t.Context(), "wait: "+gate+" ;; say: undisturbed")
-	s.requireEffects(1)
-	require.Eventually(t, func() bool { return strings.Contains(s.logged(), "failures=5") || len(s.ended) > 0 }, limit, time.Millisecond)
-	require.NoError(t, os.WriteFile(gate, nil, 0o600))
-	e := <-done
-	require.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
-	assert.Equal(t, "undisturbed", e.Output.Value)
-
-	// The healthy one dies and never comes back: now nobody is there.
-	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\nexit 8\n"), 0o700)) //nolint:gosec // it is run
-	s.turn(t.Context(), "die:")
-	require.ErrorContains(t, <-s.ended, "times in a row")
-	assert.Equal(t, wire.AgentDown, s.pool.State().State)
-}
-
-func TestAnAgentThatStartsInTheEndIsReady(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "start")
-	s := stand(t, []string{"AGENT_START=exit", "AGENT_START_FILE=" + file}, func(c *Config) { c.MaxFailedStarts = 1000 })
-	require.Eventually(t, func() bool { return strings.Contains(s.logged(), "failures=3") }, limit, time.Millisecond)
-	assert.False(t, s.answers())
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	s.ready()
-}
-
 func TestNewNamesWhatIsWrong(t *testing.T) {
 	good := Config{Command: []string{"/bin/sh"}, DataDir: "/tmp", Concurrency: 1, Permissions: turn.Deny, Log: slog.New(slog.DiscardHandler), Now: time.Now}
 	for want, change := range map[string]func(*Config){

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"time"
 
@@ -55,8 +53,7 @@ func fit(e wire.Envelope) wire.Envelope {
 			return e
 		}
 		if e.Truncation == nil {
-			sum := sha256.Sum256([]byte(e.Output.Value))
-			e.Truncation = &wire.Truncation{OriginalBytes: int64(len(e.Output.Value)), SHA256: base64.RawURLEncoding.EncodeToString(sum[:])}
+			e.Truncation = wire.WholeText(e.Output.Value)
 		}
 		cut := *e.Output
 		cut.Value = wire.CutText(cut.Value, len(cut.Value)/2)

@@ -2,7 +2,6 @@ package turn
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"hash"
 	"strconv"
@@ -238,7 +237,7 @@ func (c *collector) fill(e *wire.Envelope) {
 	value := fit(c.text.String(), wire.MaxEnvelopeBytes-envelopeRoom)
 	e.Output = &wire.Output{MediaType: "text/plain", Value: value}
 	if int64(len(value)) < c.size {
-		e.Truncation = &wire.Truncation{OriginalBytes: c.size, SHA256: base64.RawURLEncoding.EncodeToString(c.sum.Sum(nil))}
+		e.Truncation = wire.Whole(c.size, c.sum.Sum(nil))
 	}
 }
 

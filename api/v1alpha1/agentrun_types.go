@@ -272,6 +272,7 @@ type Truncation struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Duration",type=integer,JSONPath=`.status.durationSeconds`
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.completionTime) || (has(self.status) && self.status == oldSelf.status)",message="the run has ended; its status is a record and never changes"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.delivery) || !has(oldSelf.status.delivery.attempt) || (has(self.status) && has(self.status.delivery) && has(self.status.delivery.attempt) && self.status.delivery.attempt >= oldSelf.status.delivery.attempt)",message="status.delivery.attempt only grows and never goes away"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.delivery) || !has(self.spec.runtime) || (has(self.spec.runtime.delivery) && self.spec.delivery.port == self.spec.runtime.delivery.port)",message="spec.delivery.port must equal spec.runtime.delivery.port"
 type AgentRun struct {
 	metav1.TypeMeta   `json:",inline"`

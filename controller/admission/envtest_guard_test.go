@@ -65,6 +65,34 @@ func TestATerminalStatusCannotBeEvaded(t *testing.T) {
 	require.NoError(t, w.user.Delete(ctx, run))
 }
 
+// I7: a living run's attempt number survives whoever may write status; without it a wiped run could be reserved as attempt 1 again.
+func TestAnAttemptNumberOnlyGrows(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	require.NoError(t, w.user.Create(ctx, w.agent("reviewer")))
+	run := w.run("work", "reviewer")
+	require.NoError(t, w.user.Create(ctx, run))
+	run.Status = v1alpha1.AgentRunStatus{Phase: v1alpha1.PhaseRunning, Delivery: &v1alpha1.DeliveryStatus{Attempt: 2, PodName: "reviewer-1", PodUID: "u"}}
+	require.NoError(t, w.controller.Status().Update(ctx, run))
+	for name, evade := range map[string]func(*unstructured.Unstructured){
+		"it falls": func(u *unstructured.Unstructured) { set(t, u, int64(1), "status", "delivery", "attempt") },
+		"it goes away": func(u *unstructured.Unstructured) {
+			unstructured.RemoveNestedField(u.Object, "status", "delivery", "attempt")
+		},
+		"delivery removed": func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "status", "delivery") },
+		"status removed":   func(u *unstructured.Unstructured) { unstructured.RemoveNestedField(u.Object, "status") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored := &unstructured.Unstructured{}
+			stored.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("AgentRun"))
+			require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(run), stored))
+			evade(stored)
+			require.ErrorContains(t, w.admin.Status().Update(t.Context(), stored), "status.delivery.attempt only grows")
+		})
+	}
+	run.Status.Delivery = &v1alpha1.DeliveryStatus{Attempt: 3}
+	require.NoError(t, w.controller.Status().Update(ctx, run), "the next attempt, and the rest given back")
+}
+
 func set(t *testing.T, u *unstructured.Unstructured, value any, path ...string) {
 	t.Helper()
 	require.NoError(t, unstructured.SetNestedField(u.Object, value, path...))

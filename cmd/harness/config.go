@@ -18,7 +18,7 @@ import (
 
 const (
 	defaultDataDir = "/var/lib/hearth"
-	defaultDrain   = 60 * time.Second // the Service default grace period of 90 s, less what cancelling and handing over take
+	defaultDrain   = 55 * time.Second // the Service default grace period of 90 s, less what cancelling and handing over take
 	maxQueue       = 1000
 	maxKeep        = 100_000
 )

@@ -20,7 +20,7 @@ import (
 const graceSeconds = 90
 
 // handOverSeconds of the grace period are left for cancelling what still runs and for handing results over.
-const handOverSeconds = 30
+const handOverSeconds = 35
 
 // BuildPod is the Pod of a standing run: its template and what the contract needs (SPEC.md, Resources, Agent; Harness). The
 // template has been checked with pod.Contradictions.

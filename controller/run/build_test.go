@@ -121,7 +121,7 @@ func TestWhatTheTemplateAsksForIsKept(t *testing.T) {
 	assert.False(t, *agent.SecurityContext.ReadOnlyRootFilesystem)
 	assert.Equal(t, &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN"}, Drop: []corev1.Capability{"ALL"}}, agent.SecurityContext.Capabilities)
 	assert.Len(t, agent.Ports, 3)
-	assert.Contains(t, agent.Env, corev1.EnvVar{Name: "HEARTH_DRAIN", Value: "570s"}, "the drain follows the grace period")
+	assert.Contains(t, agent.Env, corev1.EnvVar{Name: "HEARTH_DRAIN", Value: "565s"}, "the drain follows the grace period")
 	assert.Nil(t, container(t, p, "sidecar").SecurityContext.AllowPrivilegeEscalation, "privileged and no escalation is an invalid Pod")
 	assert.Nil(t, container(t, p, "sidecar").SecurityContext.Capabilities, "privileged has all of them")
 	assert.Equal(t, corev1.TerminationMessageReadFile, agent.TerminationMessagePolicy)

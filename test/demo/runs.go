@@ -37,7 +37,7 @@ type marker struct{ token string }
 
 func newMarker() marker { return marker{token: "mark-" + strings.ToLower(rand.Text())} }
 
-func (m marker) file() string { return "/work/" + m.token }
+func (m marker) file() string { return "/marks/" + m.token }
 
 // asks are the demo's three runs. The second makes the agent use its shell; it appends, so that doing it
 // twice would show.

@@ -33,13 +33,13 @@ const (
 func TestReadiness(t *testing.T) {
 	r := newRoom(t, "readiness")
 	r.agent(gated, func(spec *hearthv1.AgentSpec) {
-		spec.Runtime.Command = []string{"sh", "-c", "until [ -e /work/open ]; do sleep 0.1; done; exec goose acp"}
+		spec.Runtime.Command = []string{"sh", "-c", "until [ -e /shared/open ]; do sleep 0.1; done; exec goose acp"}
 	})
 	standing := r.standing(gated).Name
 	r.seeWindow(standing)
 
 	pod := r.pod(gated)
-	r.sh(t.Context(), pod, "touch /work/open")
+	r.sh(t.Context(), pod, "touch /shared/open")
 	flip, err := r.watched.first(t.Context(), shortly, func(run *hearthv1.AgentRun) bool {
 		return run.Name == standing && acpReady(run).Status == metav1.ConditionTrue
 	})

@@ -26,7 +26,7 @@ const (
 	patiently = 2 * time.Minute
 
 	cleanupLimit = 45 * time.Second
-	workDir      = "/work"
+	workDir      = "/shared"
 )
 
 // room is a namespace of a case's own, under the restricted Pod security standard, with all its runs watched from the start.
@@ -63,7 +63,7 @@ func deleteNamespace(ctx context.Context, name string) {
 	}
 }
 
-// agent makes an Agent of real goose: its goal is the parameter task, permissions are granted, and /work is a volume of its Pod.
+// agent makes an Agent of real goose: its goal is the parameter task, permissions are granted, and /shared is a volume of its Pod.
 func (r *room) agent(name string, change func(*hearthv1.AgentSpec)) *hearthv1.Agent {
 	r.t.Helper()
 	agent := &hearthv1.Agent{

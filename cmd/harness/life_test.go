@@ -352,7 +352,7 @@ func TestAnAgentThatNeverStartsEndsTheHarness(t *testing.T) {
 	require.NoError(t, h.openDelivery(t.Context(), credentials{identity: p.pod, keys: keys}))
 	address := log.await(t, `delivery: listening"? addr=(\S+)`)
 	err = h.stand(t.Context(), make(chan os.Signal))
-	require.ErrorContains(t, err, "10 times in a row")
+	require.ErrorContains(t, err, "3 times in a row")
 	assert.True(t, refuses(t, address))
 	assert.Contains(t, log.String(), "agent: start failed")
 }

@@ -1,7 +1,11 @@
 package admission
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -37,6 +41,18 @@ func answer(request admission.Request, refusals []Refusal) admission.Response {
 	}
 	status.Message = strings.Join(messages, "; ")
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: status}}
+}
+
+// unreadable says in an author's words what a decoder says in Go's: this webhook is asked before the schema is.
+func unreadable(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	if wrong.Type.Kind() == reflect.String {
+		return fmt.Errorf("%s: expected text, got a %s: put it in quotes", wrong.Field, wrong.Value)
+	}
+	return fmt.Errorf("%s: expected a %s, got a %s", wrong.Field, wrong.Type.Kind(), wrong.Value)
 }
 
 // outrun is the answer when the Agent changed between the two webhooks: nobody is at fault, and the same request works again.

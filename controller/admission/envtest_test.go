@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -278,4 +279,16 @@ func TestAStoredRunOnlyLearnsToCancel(t *testing.T) {
 	orphaned := standing.DeepCopy()
 	orphaned.OwnerReferences = nil
 	require.NoError(t, collector.Patch(ctx, orphaned, client.MergeFrom(standing)), "kubectl delete --cascade=orphan works")
+}
+
+// kubectl users write numbers and booleans without quotes; the message says which field and what to do.
+func TestAParameterThatIsNoTextIsNamed(t *testing.T) {
+	w := newWorld(t)
+	run := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{"namespace": w.namespace, "name": "work"},
+		"spec":     map[string]any{"agentRef": map[string]any{"name": "reviewer"}, "parameters": map[string]any{"change": int64(17)}},
+	}}
+	run.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("AgentRun"))
+	err := w.user.Create(t.Context(), run)
+	require.ErrorContains(t, err, "spec.parameters: expected text, got a number: put it in quotes")
 }

@@ -35,7 +35,7 @@ func (r *runs) mutate(ctx context.Context, request admission.Request) admission.
 	}
 	var run v1alpha1.AgentRun
 	if err := r.decoder.DecodeRaw(request.Object, &run); err != nil {
-		return admission.Errored(http.StatusBadRequest, err)
+		return admission.Errored(http.StatusBadRequest, unreadable(err))
 	}
 	spec, refusals, err := r.resolve(ctx, r.cached, request.Namespace, run.Spec)
 	if err == nil && len(refusals) > 0 && !isPreset(refusals) {
@@ -57,7 +57,7 @@ func (r *runs) validate(ctx context.Context, request admission.Request) admissio
 	}
 	var run v1alpha1.AgentRun
 	if err := r.decoder.DecodeRaw(request.Object, &run); err != nil {
-		return admission.Errored(http.StatusBadRequest, err)
+		return admission.Errored(http.StatusBadRequest, unreadable(err))
 	}
 	if request.Operation == admissionv1.Update {
 		var before v1alpha1.AgentRun

@@ -205,7 +205,7 @@ func TestAServiceAgentGetsOneStandingRunWithItsSecretAndPod(t *testing.T) {
 	secret.Data["token"] = []byte("x")
 	assert.True(t, apierrors.IsInvalid(w.Update(t.Context(), &secret)), "the Secret is immutable")
 
-	w.agentIs("reviewer", v1alpha1.AgentConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNoStandingRun)
+	w.agentIs("reviewer", v1alpha1.AgentConditionReady, metav1.ConditionFalse, v1alpha1.ReasonNotListening)
 	w.kubelet("reviewer-1", listens)
 	r = w.theRun("reviewer-1", isListening)
 	assert.Equal(t, "10.77.0.9:4000", r.Status.Address)
@@ -228,7 +228,7 @@ func TestARunWhosePodFailsIsRecast(t *testing.T) {
 	assert.Equal(t, "Evicted: low on memory", r.Status.Message)
 	next := w.theRun("reviewer-2", anyState)
 	assert.GreaterOrEqual(t, next.CreationTimestamp.Unix(), r.Status.CompletionTime.Unix())
-	a := w.agentIs("reviewer", v1alpha1.AgentConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonNoStandingRun)
+	a := w.agentIs("reviewer", v1alpha1.AgentConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonNotListening)
 	assert.Equal(t, int32(1), a.Status.Recasts)
 	assert.Equal(t, int32(2), a.Status.RecastBackoffSeconds)
 	assert.Equal(t, []string{"reviewer-2"}, w.standing(t.Context(), "reviewer"))

@@ -162,10 +162,10 @@ func TestStatusSaysWhatTheAgentWaitsFor(t *testing.T) {
 		counts      [2]int32
 	}{
 		{"nothing yet", nil, nil, "False", "NoStandingRun", "a standing run is being made", "True", "NoStandingRun", [2]int32{}},
-		{"one that was not looked at", nil, []v1alpha1.AgentRun{aRun("r-1", 0)}, "False", "NoStandingRun", "r-1: not looked at yet", "True", "NoStandingRun", [2]int32{1, 0}},
-		{"one that cannot start", nil, []v1alpha1.AgentRun{aRun("r-1", 0, waits)}, "False", "NoStandingRun", "r-1: container agent: ImagePullBackOff", "True", "NoStandingRun", [2]int32{1, 0}},
+		{"one that was not looked at", nil, []v1alpha1.AgentRun{aRun("r-1", 0)}, "False", "NotListening", "r-1: not looked at yet", "True", "NotListening", [2]int32{1, 0}},
+		{"one that cannot start", nil, []v1alpha1.AgentRun{aRun("r-1", 0, waits)}, "False", "NotListening", "r-1: container agent: ImagePullBackOff", "True", "NotListening", [2]int32{1, 0}},
 		{"one that listens", nil, []v1alpha1.AgentRun{aRun("r-1", 0, listening(0))}, "True", "Standing", "", "False", "Standing", [2]int32{1, 1}},
-		{"one that listens and is outdated", nil, []v1alpha1.AgentRun{aRun("r-1", 0, listening(0), outdated)}, "True", "Standing", "", "True", "NoStandingRun", [2]int32{1, 1}},
+		{"one that listens and is outdated", nil, []v1alpha1.AgentRun{aRun("r-1", 0, listening(0), outdated)}, "True", "Standing", "", "True", "NotListening", [2]int32{1, 1}},
 		{"one that ended", nil, []v1alpha1.AgentRun{aRun("r-1", 0, ended(0))}, "False", "Recasting", "r-1 ended (PodFailed: Evicted); replaced at 2026-11-29T12:00:01Z", "True", "Recasting", [2]int32{}},
 		{"an invalid template", invalid, nil, "False", "InvalidTemplate", "[InvalidTemplate] spec.goalTemplate", "False", "InvalidTemplate", [2]int32{}},
 		{"an invalid template, and one that listens", invalid, []v1alpha1.AgentRun{aRun("r-1", 0, listening(0))}, "True", "Standing", "", "False", "InvalidTemplate", [2]int32{1, 1}},

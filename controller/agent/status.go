@@ -42,7 +42,7 @@ func (p *Plan) describe(o Observed, alive, ended []v1alpha1.AgentRun, problems [
 func waiting(o Observed, alive, ended []v1alpha1.AgentRun, problems []admission.Refusal) (reason, message string) {
 	switch {
 	case len(alive) > 0:
-		return v1alpha1.ReasonNoStandingRun, alive[0].Name + ": " + told(&alive[0])
+		return v1alpha1.ReasonNotListening, alive[0].Name + ": " + told(&alive[0])
 	case len(problems) > 0:
 		return v1alpha1.ReasonInvalidTemplate, problems[0].String()
 	case len(ended) > 0 && !counted(o.Agent, &ended[0]):

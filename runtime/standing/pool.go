@@ -26,7 +26,8 @@ const (
 	DefaultEndGrace        = 5 * time.Second // between SIGTERM and SIGKILL
 	DefaultFirstBackoff    = time.Second     // before the first restart, doubled each time …
 	DefaultMaxBackoff      = time.Minute     // … up to this
-	DefaultMaxFailedStarts = 10              // of every slot in a row; then the pool gives up
+	DefaultMaxFailedStarts = 10              // of every slot in a row; then the pool gives up …
+	DefaultMaxFirstStarts  = 3               // … sooner while no agent has ever stood: then it is the command, and people should be told
 	healthyAfter           = time.Minute     // an agent that stood so long is restarted as if it had never failed
 	settleLimit            = 2 * time.Second // how long processes of a cancelled turn may take to go away
 	settleEvery            = 20 * time.Millisecond
@@ -48,7 +49,7 @@ type Config struct {
 	OnChange func(wire.AgentInfo)
 
 	StartTimeout, CancelGrace, EndGrace, FirstBackoff, MaxBackoff time.Duration
-	MaxFailedStarts                                               int
+	MaxFailedStarts, MaxFirstStarts                               int
 }
 
 func (c *Config) check() error {
@@ -82,6 +83,9 @@ func (c *Config) check() error {
 	if c.MaxFailedStarts <= 0 {
 		c.MaxFailedStarts = DefaultMaxFailedStarts
 	}
+	if c.MaxFirstStarts <= 0 {
+		c.MaxFirstStarts = min(DefaultMaxFirstStarts, c.MaxFailedStarts)
+	}
 	return nil
 }
 
@@ -94,7 +98,8 @@ type Pool struct {
 	once    sync.Once
 	home    *workshop
 
-	hopeless atomic.Int32 // slots that failed to start an agent MaxFailedStarts times in a row
+	hopeless atomic.Int32 // slots that failed to start an agent too many times in a row
+	stood    atomic.Bool  // some agent has stood
 
 	order sync.Mutex // held while a change is told, so that changes are told in order
 	mu    sync.Mutex

@@ -38,7 +38,7 @@ func (s *slot) run(ctx context.Context) error {
 		case err != nil:
 			failures++
 			log.Error("agent: start failed", "error", err, "failures", failures)
-			if failures == cfg.MaxFailedStarts {
+			if !hopeless && failures >= s.pool.patience() {
 				hopeless = true
 				s.pool.hopeless.Add(1)
 			}
@@ -47,6 +47,7 @@ func (s *slot) run(ctx context.Context) error {
 			}
 			falls++
 		default:
+			s.pool.stood.Store(true)
 			if failures = 0; hopeless {
 				hopeless = false
 				s.pool.hopeless.Add(-1)
@@ -67,6 +68,14 @@ func (s *slot) run(ctx context.Context) error {
 		wait(ctx, backoff(cfg.FirstBackoff, cfg.MaxBackoff, falls))
 	}
 	return nil
+}
+
+// patience is how many failed starts in a row are too many.
+func (p *Pool) patience() int {
+	if p.stood.Load() {
+		return p.cfg.MaxFailedStarts
+	}
+	return p.cfg.MaxFirstStarts
 }
 
 // how describes the end without the agent's own words, which may quote a goal.

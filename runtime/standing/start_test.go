@@ -69,7 +69,7 @@ func TestASlotThatCannotStartLeavesTheOthersAlone(t *testing.T) {
 
 func TestAnAgentThatStartsInTheEndIsReady(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "start")
-	s := stand(t, []string{"AGENT_START=exit", "AGENT_START_FILE=" + file}, func(c *Config) { c.MaxFailedStarts = 1000 })
+	s := stand(t, []string{"AGENT_START=exit", "AGENT_START_FILE=" + file}, func(c *Config) { c.MaxFailedStarts, c.MaxFirstStarts = 1000, 1000 })
 	require.Eventually(t, func() bool { return strings.Contains(s.logged(), "failures=3") }, limit, time.Millisecond)
 	assert.False(t, s.answers())
 	require.NoError(t, os.WriteFile(file, nil, 0o600))

@@ -335,7 +335,7 @@ func breakListener(t *testing.T, address string) {
 	require.Fail(t, "nothing listens at "+address)
 }
 
-// SPEC.md, Harness: ten failed starts in a row end the harness with a message, and the delivery listener with it.
+// SPEC.md, Harness: three failed starts in a row, while no agent ever stood, end the harness with a message, and the delivery listener with it.
 func TestAnAgentThatNeverStartsEndsTheHarness(t *testing.T) {
 	p := newPlace(t)
 	log := newLines()

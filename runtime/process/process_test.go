@@ -298,7 +298,12 @@ func zombies(t *testing.T) int {
 
 // playInit is a harness that is the first process of its container.
 func playInit() {
-	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+	// Private, so that the mount stays here. Making all of / private would not work in a chroot, where / is no mount.
+	err := unix.Mount("", "/proc", "", unix.MS_PRIVATE, "")
+	if err == nil {
+		err = unix.Mount("proc", "/proc", "proc", 0, "")
+	}
+	if err != nil {
 		fmt.Println("mount:", err)
 		return
 	}
@@ -332,7 +337,7 @@ func TestAsTheFirstProcessOfAContainer(t *testing.T) {
 		t.Skip("a process namespace of its own needs root")
 	}
 	c := exec.CommandContext(t.Context(), "/proc/self/exe", "play-init")
-	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Unshareflags: unix.CLONE_NEWNS}
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS}
 	out, err := c.CombinedOutput()
 	if errors.Is(err, syscall.EPERM) {
 		t.Skip("process namespaces are not allowed here")

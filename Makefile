@@ -37,7 +37,7 @@ e2e: setup ## end-to-end tests on a real kubelet with real goose (root)
 
 .PHONY: latency
 latency: setup ## print how long 50 sequential deliveries take on the cluster (root)
-	@HEARTH_E2E_MEASURE=1 go test -tags e2e -count=1 -timeout 20m -run TestMeasureLatency ./test/e2e
+	@HEARTH_E2E_MEASURE=1 go test -tags e2e -count=1 -timeout 20m -v -run TestMeasureLatency ./test/e2e
 
 .PHONY: cluster-test slow
 cluster-test: setup ## a cluster comes up, serves, and leaves nothing (root; no cluster may be running)

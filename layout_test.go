@@ -30,6 +30,7 @@ func TestImportRules(t *testing.T) {
 	for pattern, banned := range map[string][][]string{
 		"./pkg/delivery/v1alpha1": {kubernetes, {"os/exec"}, {module + "/"}},
 		"./challenge":             {kubernetes, {"net"}, {module + "/"}},
+		"./internal/...":          {kubernetes, acp, {module + "/"}},
 		"./api/...":               {{"sigs.k8s.io/controller-runtime"}, {module + "/"}},
 		"./delivery":              {kubernetes, ours("delivery/", "challenge", "api/"), {"os/exec"}},
 		"./delivery/client/...":   {kubernetes, acp, ours("delivery/server", "delivery/journal", "runtime", "api/", "controller")},

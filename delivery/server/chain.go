@@ -14,6 +14,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hearthdev/hearth/challenge"
+	"github.com/hearthdev/hearth/internal/gate"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
@@ -89,7 +90,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, asked chal
 	if len(proofs) != 1 || !s.cfg.Keys.VerifyProof(asked, proofs[0]) {
 		return wire.NewProblem(wire.CodeUnauthenticated, wire.HeaderProof+": expected a valid proof of this request")
 	}
-	proven(r.Context())
+	gate.Proven(r.Context())
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	switch {
 	case r.URL.Path == wire.ChallengePath && asked.Boot != "":

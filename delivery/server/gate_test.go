@@ -65,32 +65,3 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 	require.NoError(t, r.Write(mine))
 	assert.Equal(t, http.StatusOK, status(), "who has proven something stays")
 }
-
-// When everybody inside is known, one more is turned away, and somebody who leaves makes room.
-func TestAGateFullOfCallersTurnsOneMoreAway(t *testing.T) {
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	g := &gate{Listener: l, limit: 2}
-	t.Cleanup(func() { _ = g.Close() })
-	var inside []*guest
-	for range 3 {
-		ours, theirs := net.Pipe()
-		t.Cleanup(func() { _ = theirs.Close() })
-		in := g.admit(ours)
-		if in != nil {
-			proven(withGuest(t.Context(), in))
-		}
-		inside = append(inside, in)
-	}
-	require.Nil(t, inside[2])
-	require.NoError(t, inside[0].Close())
-	require.NoError(t, inside[0].Close())
-	ours, theirs := net.Pipe()
-	t.Cleanup(func() { _ = theirs.Close() })
-	in := g.admit(ours)
-	require.NotNil(t, in)
-	require.NoError(t, in.Close())
-	require.NoError(t, inside[1].Close())
-	assert.Zero(t, g.open)
-	assert.Zero(t, g.strangers.Len())
-}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/hearthdev/hearth/internal/gate"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
@@ -37,11 +38,11 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    MaxHeaderBytes,
-		ConnContext:       withGuest,
+		ConnContext:       gate.With,
 		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(&gate{Listener: listener, limit: MaxConnections}) }()
+	go func() { ended <- h.Serve(gate.New(listener, MaxConnections)) }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("delivery listener: %w", err)

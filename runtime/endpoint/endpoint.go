@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/net/netutil"
+	"github.com/hearthdev/hearth/internal/gate"
 )
 
 // Limits of the listener.
@@ -84,7 +84,7 @@ func (e *Endpoint) Bind(ctx context.Context) error {
 	}
 	served := make(chan struct{})
 	go func() {
-		err := server.Serve(netutil.LimitListener(listener, e.cfg.MaxConnections))
+		err := server.Serve(gate.New(listener, e.cfg.MaxConnections))
 		close(served)
 		if !errors.Is(err, http.ErrServerClosed) {
 			e.broke(server, err)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -137,30 +136,30 @@ func TestAnAddressThatIsNoneIsNamed(t *testing.T) {
 	assert.ErrorContains(t, e.Bind(t.Context()), "acp: listen on nonsense")
 }
 
-// Fault row 40: the number of connections is bounded; more wait in the kernel and are served when there is room.
-func TestConnectionsAreBounded(t *testing.T) {
+// Fault row 40: the number of connections is bounded, and strangers who stay keep neither a probe nor the next client out.
+func TestConnectionsAreBoundedAndTheNextOneGetsIn(t *testing.T) {
 	e, _ := open(t, Config{MaxConnections: 2})
-	var held []net.Conn
-	for range 2 {
+	var conns []net.Conn
+	for range 6 {
 		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", e.Addr())
-		require.NoError(t, err)
+		require.NoError(t, err, "a probe connects")
+		t.Cleanup(func() { _ = c.Close() })
 		_, err = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
 		require.NoError(t, err)
 		_, err = c.Read(make([]byte, 12))
-		require.NoError(t, err)
-		held = append(held, c)
+		require.NoError(t, err, "and is answered")
+		conns = append(conns, c)
 	}
-	third, err := new(net.Dialer).DialContext(t.Context(), "tcp", e.Addr())
-	require.NoError(t, err, "a probe still connects")
-	_, err = io.WriteString(third, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-	require.NoError(t, err)
-	require.NoError(t, third.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
-	_, err = third.Read(make([]byte, 12))
-	require.ErrorContains(t, err, "timeout")
-	require.NoError(t, held[0].Close())
-	require.NoError(t, third.SetReadDeadline(time.Time{}))
-	_, err = third.Read(make([]byte, 12))
-	require.NoError(t, err)
-	require.NoError(t, held[1].Close())
-	require.NoError(t, third.Close())
+	for _, c := range conns[:4] {
+		_, err := io.Copy(io.Discard, c)
+		if err != nil {
+			assert.ErrorContains(t, err, "reset")
+		}
+	}
+	for _, c := range conns[4:] {
+		_, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, c)
+		require.NoError(t, err, "the newest two are still served")
+	}
 }

@@ -1,0 +1,156 @@
+// Package gate bounds the connections of a listener without letting strangers keep anybody out (fault row 40; SPEC.md, Limits).
+package gate
+
+import (
+	"container/list"
+	"context"
+	"net"
+	"sync"
+)
+
+// Listener is a listener with a bounded number of open connections. When it is full, a connection on which nothing was proven
+// makes room for the next: the oldest of the address that has the most of them. So who holds the secret gets in however many
+// strangers come and stay, and who comes from elsewhere is not pushed out by one address's flood. There is no bound for an
+// address of its own: behind a NAT, a mesh or a port-forward many callers share one, and strangers there could use it up.
+type Listener struct {
+	net.Listener
+	limit int
+
+	mu        sync.Mutex
+	open      int
+	strangers list.List      // of *Conn, oldest first
+	from      map[string]int // how many strangers an address has
+}
+
+// Conn is one open connection. It is a stranger until something was proven on it.
+type Conn struct {
+	net.Conn
+	gate     *Listener
+	address  string
+	stranger *list.Element // nil once something was proven, or it was closed
+	closed   bool
+}
+
+// New bounds a listener to that many open connections, at least 1.
+func New(l net.Listener, limit int) *Listener {
+	return &Listener{Listener: l, limit: limit, from: map[string]int{}}
+}
+
+// Accept never waits for room: it makes it, or turns the newcomer away when everybody inside is known.
+func (g *Listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := g.Listener.Accept()
+		if err != nil {
+			return nil, err //nolint:wrapcheck // http.Server looks at it
+		}
+		if in := g.admit(conn); in != nil {
+			return in, nil
+		}
+		_ = conn.Close()
+	}
+}
+
+func (g *Listener) admit(conn net.Conn) *Conn {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open >= g.limit {
+		next := g.next()
+		if next == nil {
+			return nil
+		}
+		_ = next.leave()
+	}
+	g.open++
+	in := &Conn{Conn: conn, gate: g, address: host(conn.RemoteAddr())}
+	in.stranger = g.strangers.PushBack(in)
+	g.from[in.address]++
+	return in
+}
+
+// next is the stranger that makes room, nil when there is none; the lock is held.
+func (g *Listener) next() *Conn {
+	most := 0
+	for _, n := range g.from {
+		most = max(most, n)
+	}
+	for e := g.strangers.Front(); e != nil; e = e.Next() {
+		if c := e.Value.(*Conn); g.from[c.address] == most {
+			return c
+		}
+	}
+	return nil
+}
+
+// Close closes the connection; more than once is the same as once.
+func (c *Conn) Close() error {
+	c.gate.mu.Lock()
+	defer c.gate.mu.Unlock()
+	return c.leave()
+}
+
+// leave is Close with the gate's lock held.
+func (c *Conn) leave() error {
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	c.known()
+	c.gate.open--
+	return c.Conn.Close() //nolint:wrapcheck // a connection's own error
+}
+
+// Proven says that the peer proved who it is: from now on the connection makes room for nobody.
+func (c *Conn) Proven() {
+	c.gate.mu.Lock()
+	defer c.gate.mu.Unlock()
+	c.known()
+}
+
+// known takes a connection out of those that may have to make room; the gate's lock is held.
+func (c *Conn) known() {
+	if c.stranger == nil {
+		return
+	}
+	c.gate.strangers.Remove(c.stranger)
+	c.stranger = nil
+	if c.gate.from[c.address]--; c.gate.from[c.address] == 0 {
+		delete(c.gate.from, c.address)
+	}
+}
+
+// Of finds the gate's connection under others that wrap it, such as a *tls.Conn; nil when there is none.
+func Of(conn net.Conn) *Conn {
+	for conn != nil {
+		if c, ok := conn.(*Conn); ok {
+			return c
+		}
+		outer, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil
+		}
+		conn = outer.NetConn()
+	}
+	return nil
+}
+
+type key struct{}
+
+// With is an http.Server's ConnContext: requests on a connection of a gate know it.
+func With(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, key{}, Of(conn))
+}
+
+// Proven says that the caller of a request proved who it is; the context is the request's. Without a gate it does nothing.
+func Proven(ctx context.Context) {
+	if c, _ := ctx.Value(key{}).(*Conn); c != nil {
+		c.Proven()
+	}
+}
+
+// host is an address without its port.
+func host(a net.Addr) string {
+	if name, _, err := net.SplitHostPort(a.String()); err == nil {
+		return name
+	}
+	return a.String()
+}

@@ -36,10 +36,11 @@ func TestImportRules(t *testing.T) {
 		"./delivery/client/...":   {kubernetes, acp, ours("delivery/server", "delivery/journal", "runtime", "api/", "controller")},
 		"./delivery/server/...":   {kubernetes, acp, ours("delivery/client", "runtime", "api/", "controller")},
 		"./delivery/journal/...":  {kubernetes, ours("challenge", "delivery/client", "delivery/server", "runtime", "api/")},
+		"./delivery/kontext/...":  {kubernetes, acp, ours("delivery/client", "runtime", "api/", "controller")},
 		"./runtime/...":           {kubernetes, ours("delivery", "challenge", "api/", "controller")},
 		"./cmd/harness":           {kubernetes, ours("api/", "controller", "delivery/client")},
-		"./controller/...":        {acp, {"github.com/go-chi/chi"}, ours("runtime", "delivery/server", "delivery/journal")},
-		"./cmd/controller":        {acp, {"github.com/go-chi/chi"}, ours("runtime", "delivery/server", "delivery/journal")},
+		"./controller/...":        {acp, {"github.com/go-chi/chi"}, ours("runtime", "delivery/server", "delivery/kontext", "delivery/journal")},
+		"./cmd/controller":        {acp, {"github.com/go-chi/chi"}, ours("runtime", "delivery/server", "delivery/kontext", "delivery/journal")},
 	} {
 		t.Run(pattern, func(t *testing.T) {
 			for from, to := range dependencies(t, pattern) {

@@ -15,7 +15,7 @@ import (
 // DecodeChallenge reads the body of POST ChallengePath.
 func DecodeChallenge(body []byte) (ChallengeRequest, *Problem) {
 	var r ChallengeRequest
-	if p := decodeStrict(body, &r, &r.APIVersion); p != nil {
+	if p := DecodeStrict(body, APIVersion, &r); p != nil {
 		return ChallengeRequest{}, p
 	}
 	if p := checkTarget(r.Target); p != nil {
@@ -27,7 +27,7 @@ func DecodeChallenge(body []byte) (ChallengeRequest, *Problem) {
 // DecodeDelivery reads the body of POST RunsPath.
 func DecodeDelivery(body []byte) (DeliveryRequest, *Problem) {
 	var r DeliveryRequest
-	if p := decodeStrict(body, &r, &r.APIVersion); p != nil {
+	if p := DecodeStrict(body, APIVersion, &r); p != nil {
 		return DeliveryRequest{}, p
 	}
 	if p := r.check(); p != nil {
@@ -53,22 +53,23 @@ func Encode(v any) ([]byte, error) {
 	return b, nil
 }
 
-// decodeStrict looks at apiVersion before anything else, so that a caller of another version is told so, and not that its
-// newer fields are unknown (SPEC.md, order of checks: version, then decoding).
-func decodeStrict(body []byte, into any, version *string) *Problem {
+// DecodeStrict reads a request of a version, of this contract or of another that is as strict, into a struct with a field
+// apiVersion. That field is looked at before anything else, so that a caller of another version is told so, and not that its
+// newer fields are unknown (SPEC.md, order of checks: version, then decoding). What the fields hold is the caller's to check.
+func DecodeStrict(body []byte, version string, into any) *Problem {
 	var head struct {
 		APIVersion string `json:"apiVersion"`
 	}
-	if err := json.Unmarshal(body, &head); err == nil && head.APIVersion != "" && head.APIVersion != APIVersion {
-		p := NewProblem(CodeUnsupportedVersion, "apiVersion: expected "+APIVersion)
-		p.Versions = []string{APIVersion}
+	if err := json.Unmarshal(body, &head); err == nil && head.APIVersion != "" && head.APIVersion != version {
+		p := NewProblem(CodeUnsupportedVersion, "apiVersion: expected "+version)
+		p.Versions = []string{version}
 		return p
 	}
 	if err := json.Unmarshal(body, into, json.RejectUnknownMembers(true)); err != nil {
 		return malformedJSON(err)
 	}
-	if *version == "" {
-		return Malformed("/apiVersion", APIVersion)
+	if head.APIVersion == "" {
+		return Malformed("/apiVersion", version)
 	}
 	return nil
 }

@@ -114,6 +114,11 @@ type DeliveryRuntime struct {
 	// +kubebuilder:default=4100
 	// +optional
 	Port int32 `json:"port,omitempty"`
+	// scheme HTTPS encrypts the delivery and pins the Pod's own key; HTTP is for foreign runtimes that only do the proofs, and
+	// shows each goal to who can read the Pod network.
+	// +kubebuilder:default=HTTPS
+	// +optional
+	Scheme DeliveryScheme `json:"scheme,omitempty"`
 	// concurrency is how many runs a standing Pod carries out at once, each in an agent process of its own.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
@@ -127,6 +132,16 @@ type DeliveryRuntime struct {
 	// +optional
 	Queue *int32 `json:"queue,omitempty"`
 }
+
+// DeliveryScheme is how the delivery listener is spoken to.
+// +kubebuilder:validation:Enum=HTTPS;HTTP
+type DeliveryScheme string
+
+// The delivery schemes.
+const (
+	DeliveryHTTPS DeliveryScheme = "HTTPS"
+	DeliveryHTTP  DeliveryScheme = "HTTP"
+)
 
 // PermissionPolicy answers the agent's permission questions.
 // +kubebuilder:validation:Enum=Deny;Allow

@@ -26,6 +26,7 @@ const (
 // config is everything that flags and environment say, parsed once.
 type config struct {
 	acpListen, deliveryListen    string
+	deliveryScheme               string
 	dataDir, goalFile            string
 	concurrency, queue, keep     int
 	drain, silence, startTimeout time.Duration
@@ -43,6 +44,7 @@ func parse(args, environ []string) (config, error) {
 	fs.SetInterspersed(false)
 	fs.StringVar(&c.acpListen, "acp-listen", ":4000", "where agent clients connect; listening means ready")
 	fs.StringVar(&c.deliveryListen, "delivery-listen", fmt.Sprintf(":%d", wire.DefaultPort), "where work is delivered; off without "+envToken)
+	fs.StringVar(&c.deliveryScheme, "delivery-scheme", string(wire.SchemeHTTPS), "HTTPS, or HTTP for a caller that cannot: it hides no goal from who reads the wire")
 	fs.StringVar(&c.dataDir, "data-dir", defaultDataDir, "journal, agents' homes and work directories")
 	fs.StringVar(&c.goalFile, "goal-file", "", "file with what the standing agent is told before every goal")
 	fs.IntVar(&c.concurrency, "concurrency", 1, "agent processes, and goals at once")
@@ -93,6 +95,9 @@ func (c *config) check() error {
 		if d.value < 0 || d.value == 0 && !d.zero {
 			return fmt.Errorf("--%s (%s): expected a positive duration such as 90s, got %s", d.flag, variable(d.flag), d.value)
 		}
+	}
+	if s := wire.Scheme(c.deliveryScheme); s != wire.SchemeHTTPS && s != wire.SchemeHTTP {
+		return fmt.Errorf("--delivery-scheme (%s): expected %s or %s, got %.16q", variable("delivery-scheme"), wire.SchemeHTTPS, wire.SchemeHTTP, s)
 	}
 	var err error
 	if c.dataDir, err = filepath.Abs(c.dataDir); err != nil {

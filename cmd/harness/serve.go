@@ -91,7 +91,7 @@ func (h *harness) openDelivery(ctx context.Context, who credentials) error {
 		return err
 	}
 	h.server, err = server.New(server.Config{
-		Identity: who.identity, Keys: who.keys, Journal: h.journal, Runner: h.agents, Concurrency: h.cfg.concurrency, Queue: h.cfg.queue,
+		Identity: who.identity, Keys: who.keys, Scheme: wire.Scheme(h.cfg.deliveryScheme), Journal: h.journal, Runner: h.agents, Concurrency: h.cfg.concurrency, Queue: h.cfg.queue,
 		Version: version(), Now: time.Now, Log: h.log,
 	})
 	if err != nil {
@@ -106,7 +106,7 @@ func (h *harness) openDelivery(ctx context.Context, who credentials) error {
 	}
 	serving, stop := context.WithCancel(ctx)
 	h.stop, h.served = stop, make(chan error, 1)
-	h.log.Info("delivery: listening", "addr", listener.Addr().String(), "boot", h.server.Boot(), "journal", h.journal.ID())
+	h.log.Info("delivery: listening", "addr", listener.Addr().String(), "scheme", h.cfg.deliveryScheme, "boot", h.server.Boot(), "journal", h.journal.ID())
 	go func() {
 		err := h.server.Serve(serving, listener)
 		if err != nil {

@@ -23,6 +23,7 @@ const (
 	EnvPermissions  = "HEARTH_PERMISSIONS"
 	EnvACP          = "HEARTH_ACP_LISTEN"
 	EnvDelivery     = "HEARTH_DELIVERY_LISTEN"
+	EnvScheme       = "HEARTH_DELIVERY_SCHEME"
 	EnvDrain        = "HEARTH_DRAIN"
 
 	// VolumePrefix begins the names of our volumes.
@@ -39,7 +40,7 @@ const (
 
 // ReservedEnv are the variables that the controller sets.
 func ReservedEnv() []string {
-	return []string{EnvPodNamespace, EnvPodName, EnvPodUID, EnvToken, EnvGoalFile, EnvDataDir, EnvConcurrency, EnvQueue, EnvPermissions, EnvACP, EnvDelivery, EnvDrain}
+	return []string{EnvPodNamespace, EnvPodName, EnvPodUID, EnvToken, EnvGoalFile, EnvDataDir, EnvConcurrency, EnvQueue, EnvPermissions, EnvACP, EnvDelivery, EnvScheme, EnvDrain}
 }
 
 // Contradiction is one field of a template that contradicts the contract, and what is expected instead.

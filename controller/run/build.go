@@ -67,6 +67,7 @@ func harness(s *corev1.PodSpec, c *corev1.Container, run *v1alpha1.AgentRun) {
 	if d := runtime.Delivery; d != nil {
 		port(c, wire.PortName, d.Port)
 		variable(c, pod.EnvDelivery, ":"+strconv.Itoa(int(d.Port)), nil)
+		variable(c, pod.EnvScheme, string(cmp.Or(d.Scheme, v1alpha1.DeliveryHTTPS)), nil)
 		variable(c, pod.EnvConcurrency, strconv.Itoa(int(d.Concurrency)), nil)
 		variable(c, pod.EnvQueue, strconv.Itoa(int(ptr.Deref(d.Queue, 0))), nil)
 		variable(c, pod.EnvToken, "", &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{

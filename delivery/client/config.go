@@ -63,12 +63,14 @@ func (t Timeouts) withDefaults() Timeouts {
 	return t
 }
 
-// Config is what a Link needs to know. Everything but Timeouts is required.
+// Config is what a Link needs to know. Everything but Scheme and Timeouts is required.
 type Config struct {
 	// Target is the Pod this Link is for. Another one at the address is not believed.
 	Target wire.Identity
 	// Address is the Pod's IP and delivery port, as host:port.
 	Address string
+	// Scheme is HTTPS unless set.
+	Scheme wire.Scheme
 	// Keys are the Pod's, from its root secret. They are kept for the life of the Link.
 	Keys challenge.Keys
 	// Now tells the time.
@@ -102,6 +104,9 @@ func (c Config) check() error {
 	}
 	if c.Now == nil || c.Random == nil || c.Log == nil || c.Changed == nil || c.Backoff == nil {
 		return errors.New("link: expected clock, random source, logger, callback and backoff")
+	}
+	if c.Scheme != "" && c.Scheme != wire.SchemeHTTPS && c.Scheme != wire.SchemeHTTP {
+		return fmt.Errorf("scheme: expected %s or %s, got %.16q", wire.SchemeHTTPS, wire.SchemeHTTP, c.Scheme)
 	}
 	return checkAddress(c.Address)
 }

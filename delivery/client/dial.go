@@ -35,8 +35,13 @@ func (l *Link) dial(ctx context.Context) (net.Conn, wire.ChallengeAnswer, error)
 	if err != nil {
 		return nil, wire.ChallengeAnswer{}, fmt.Errorf("connect: %w", err)
 	}
-	conn, err := l.track(raw)
+	tracked, err := l.track(raw)
 	if err != nil {
+		return nil, wire.ChallengeAnswer{}, err
+	}
+	conn, err := l.secure(ctx, tracked)
+	if err != nil {
+		_ = tracked.Close() // the error that matters is err
 		return nil, wire.ChallengeAnswer{}, err
 	}
 	answer, err := l.prove(ctx, conn)

@@ -112,7 +112,7 @@ func (l *Link) do(ctx context.Context, c call, boot string) (r reply, sent bool,
 	}
 	req, had := traced(req)
 	// RoundTrip, not Client: a redirect is an answer like any other, to be verified and not to be followed.
-	resp, err := l.transport.RoundTrip(req)
+	resp, err := l.through().RoundTrip(req)
 	if err != nil {
 		return reply{}, had.Load(), fmt.Errorf("%s: %w", c.method, quiet(err))
 	}

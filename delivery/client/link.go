@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/hearthdev/hearth/challenge/pinned"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
@@ -50,13 +52,14 @@ type Link struct {
 	cfg       Config
 	ctx       context.Context
 	cancel    context.CancelFunc
-	transport *http.Transport
+	tls       *tls.Config
 	pace      *rate.Limiter
 	wake      chan struct{} // a Kick: challenge now, do not wait out the backoff
 	group     sync.WaitGroup
 
 	mu        sync.Mutex
 	address   string
+	transport *http.Transport // of one boot: nothing kept alive outlives it
 	status    Status
 	spare     net.Conn // the challenged connection that waits for the first request
 	conns     map[*conn]struct{}
@@ -76,17 +79,22 @@ func New(cfg Config) (*Link, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	now := cfg.Now()
 	l := &Link{
-		cfg: cfg, ctx: ctx, cancel: cancel, address: cfg.Address,
+		cfg: cfg, ctx: ctx, cancel: cancel, tls: pinned.Client(cfg.Keys), address: cfg.Address,
 		pace: rate.NewLimiter(pagesPerSecond, pageBurst), wake: make(chan struct{}, 1),
 		conns: map[*conn]struct{}{}, book: newBook(),
 		status: Status{State: StateChallenging, Since: now, Opened: now},
 	}
-	l.transport = &http.Transport{
+	l.transport = l.newTransport()
+	return l, nil
+}
+
+// newTransport makes one that dials only what proves to be the Pod, and knows no proxy. A RoundTripper follows no redirect.
+func (l *Link) newTransport() *http.Transport {
+	return &http.Transport{
 		DialContext: l.proven, DisableCompression: true, ForceAttemptHTTP2: false,
 		MaxIdleConns: maxIdle, MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: idleTime,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 	}
-	return l, nil
 }
 
 // Start begins to challenge and to watch. Call it once.
@@ -99,8 +107,8 @@ func (l *Link) Close() {
 	l.queue = nil
 	l.mu.Unlock()
 	l.drop()
-	l.transport.CloseIdleConnections()
 	l.group.Wait()
+	l.through().CloseIdleConnections()
 }
 
 // Target is the Pod that the Link is for.
@@ -200,8 +208,10 @@ func (l *Link) accept(conn net.Conn, a wire.ChallengeAnswer) {
 		l.status.State, l.status.Since, l.status.Message = StateVerified, now, ""
 		l.book.retry()
 	}
+	var before *http.Transport
 	if l.status.Boot != a.Boot {
 		l.status.Listed = false
+		before, l.transport = l.transport, l.newTransport()
 	}
 	l.status.Boot, l.status.Journal, l.status.LastContact = a.Boot, a.Journal, now
 	l.status.Agent, l.status.Capacity = cleanAgent(a.Agent), a.Capacity
@@ -209,8 +219,18 @@ func (l *Link) accept(conn net.Conn, a wire.ChallengeAnswer) {
 	if old != nil {
 		_ = old.Close()
 	}
+	if before != nil {
+		before.CloseIdleConnections()
+	}
 	l.cfg.Log.Info("link: the Pod proved who it is", "pod", l.cfg.Target.PodName, "podUID", l.cfg.Target.PodUID, "boot", a.Boot)
 	l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, State: true, Link: true})
+}
+
+// through is the transport of the boot that is believed in.
+func (l *Link) through() *http.Transport {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.transport
 }
 
 // takeSpare gives the believed boot, and the connection that was challenged last if nobody took it yet.
@@ -256,6 +276,13 @@ func classify(err error) (State, string) {
 		return state, fmt.Sprintf("the harness answered %d %s: %s", refused.Status, refused.Code, refused.Detail)
 	case errors.Is(err, ErrNoAnswer):
 		return StateUnreachable, "somebody answers at the Pod's address, but nobody there could prove to be the Pod"
+	case errors.Is(err, pinned.ErrOtherKey):
+		return StateUnreachable, "somebody answers at the Pod's address with another TLS key than the Pod's; nothing was sent"
+	case errors.Is(err, errNoTLS):
+		return StateUnreachable, "what answers at the Pod's address does not speak TLS 1.3; nothing was sent. " +
+			"A runtime that speaks plain HTTP needs runtime.delivery.scheme: HTTP"
+	case errors.Is(err, errNoHandshake):
+		return StateUnreachable, "nobody at the Pod's address ended the TLS handshake; nothing was sent"
 	default:
 		return StateUnreachable, wire.CutText(wire.CleanText(err.Error()), maxMessage)
 	}

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
+
+	"github.com/hearthdev/hearth/challenge/pinned"
 )
 
 // traced tells whether a request was ever given a connection. Before that no byte of it can have left; after that nobody knows.
@@ -22,7 +24,7 @@ func quiet(err error) error {
 	var operation *net.OpError
 	var refused refusal
 	switch {
-	case errors.Is(err, ErrNoAnswer), errors.Is(err, errBootChanged), errors.Is(err, errNotVerified), errors.Is(err, errClosed),
+	case errors.Is(err, ErrNoAnswer), errors.Is(err, pinned.ErrOtherKey), errors.Is(err, errNoTLS), errors.Is(err, errNoHandshake), errors.Is(err, errBootChanged), errors.Is(err, errNotVerified), errors.Is(err, errClosed),
 		errors.As(err, &refused), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.As(err, &network), errors.As(err, &operation):

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,6 +30,15 @@ const (
 	closeTimeout      = 2 * time.Second
 )
 
+// Listener is a listener as Serve wants it: bounded, and speaking TLS unless the scheme is HTTP (SPEC.md, Confidentiality).
+func (s *Server) Listener(plain net.Listener) net.Listener {
+	bounded := gate.New(plain, MaxConnections)
+	if s.tls == nil {
+		return bounded
+	}
+	return tls.NewListener(bounded, s.tls)
+}
+
 // Serve answers on a listener until ctx ends, then finishes what is being answered and closes it.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	h := &http.Server{
@@ -39,10 +49,11 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    MaxHeaderBytes,
 		ConnContext:       gate.With,
+		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // HTTP/1.1 only
 		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(gate.New(listener, MaxConnections)) }()
+	go func() { ended <- h.Serve(s.Listener(listener)) }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("delivery listener: %w", err)

@@ -5,6 +5,7 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,14 +15,16 @@ import (
 	"time"
 
 	"github.com/hearthdev/hearth/challenge"
+	"github.com/hearthdev/hearth/challenge/pinned"
 	"github.com/hearthdev/hearth/delivery/journal"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
-// Config is what New needs. All but Queue, Log and Version are required.
+// Config is what New needs. All but Scheme, Queue, Log and Version are required.
 type Config struct {
 	Identity wire.Identity
 	Keys     challenge.Keys
+	Scheme   wire.Scheme      // HTTPS unless set
 	Journal  *journal.Journal // stays the caller's to close, after Close
 	Runner   Runner
 	// Concurrency is how many attempts run at once (at least 1), Queue how many more are accepted.
@@ -35,6 +38,7 @@ type Config struct {
 type Server struct {
 	cfg      Config
 	boot     string
+	tls      *tls.Config // nil when the scheme is HTTP
 	handler  http.Handler
 	waiting  chan struct{} // one token for each request that is held open
 	draining atomic.Bool   // not under mu, which is held while the disk writes: who only asks must not wait for it
@@ -65,8 +69,12 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	secure, err := secured(cfg)
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{
-		cfg: cfg, boot: rand.Text(), active: map[journal.Key]*attempt{},
+		cfg: cfg, tls: secure, boot: rand.Text(), active: map[journal.Key]*attempt{},
 		left: make(chan struct{}, 1), waiting: make(chan struct{}, MaxHeld),
 	}
 	s.life, s.end = context.WithCancelCause(context.Background())
@@ -80,6 +88,17 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.dispatch()
 	return s, nil
+}
+
+func secured(cfg Config) (*tls.Config, error) {
+	switch cfg.Scheme {
+	case wire.SchemeHTTPS, "":
+		return pinned.Server(cfg.Keys)
+	case wire.SchemeHTTP:
+		return nil, nil //nolint:nilnil // plain HTTP has no TLS configuration
+	default:
+		return nil, fmt.Errorf("scheme: expected %s or %s, got %.16q", wire.SchemeHTTPS, wire.SchemeHTTP, cfg.Scheme)
+	}
 }
 
 // Boot identifies this life of the harness process.

@@ -25,6 +25,7 @@ const Root = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 // Options of a Harness; the zero value is one run at a time and one more queued, on any free port of 127.0.0.1.
 type Options struct {
 	Identity           wire.Identity
+	Scheme             wire.Scheme // HTTPS unless set
 	Address            string // host:port to listen on
 	Concurrency, Queue int
 	// Wrap stands between the listener and the server, to lose or delay what passes.
@@ -80,7 +81,7 @@ func (h *Harness) Boot() {
 	h.journal, err = journal.Open(journal.Config{Dir: h.dir, Now: time.Now})
 	require.NoError(h.t, err)
 	h.server, err = server.New(server.Config{
-		Identity: h.Identity, Keys: Keys(h.t, h.Identity.PodUID), Journal: h.journal, Runner: h.Runner,
+		Identity: h.Identity, Keys: Keys(h.t, h.Identity.PodUID), Scheme: h.Scheme, Journal: h.journal, Runner: h.Runner,
 		Concurrency: h.Concurrency, Queue: h.Queue, Version: "test", Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(h.t, err)
@@ -88,6 +89,7 @@ func (h *Harness) Boot() {
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", h.Address) //nolint:usetesting // outlives one test step
 	require.NoError(h.t, err)
 	h.Address = listener.Addr().String()
+	listener = h.server.Listener(listener)
 	handler := h.server.Handler()
 	if h.Wrap != nil {
 		handler = h.Wrap(handler)

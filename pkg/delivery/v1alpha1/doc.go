@@ -24,6 +24,15 @@ const (
 	DefaultPort = 4100
 )
 
+// Scheme is how the delivery listener is spoken to (SPEC.md, Confidentiality).
+type Scheme string
+
+// The schemes. HTTP is for foreign runtimes that only do the MACs; it hides nothing from who can read the wire.
+const (
+	SchemeHTTPS Scheme = "HTTPS"
+	SchemeHTTP  Scheme = "HTTP"
+)
+
 // Headers of the contract (SPEC.md, Challenge).
 const (
 	HeaderChallenge = "Hearth-Challenge"

@@ -1,0 +1,42 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+
+	"github.com/hearthdev/hearth/challenge/pinned"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+var (
+	errNoTLS       = errors.New("the far end does not speak TLS 1.3")
+	errNoHandshake = errors.New("the TLS handshake did not end")
+)
+
+// secure puts TLS over a new connection, with the Pod's key and no other at the far end (SPEC.md, Confidentiality). Its errors
+// say nothing in a peer's words.
+func (l *Link) secure(ctx context.Context, raw net.Conn) (net.Conn, error) {
+	if l.cfg.Scheme == wire.SchemeHTTP {
+		return raw, nil
+	}
+	conn := tls.Client(raw, l.tls)
+	err := conn.HandshakeContext(ctx)
+	var network net.Error
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	switch {
+	case err == nil:
+		return conn, nil
+	case errors.Is(err, pinned.ErrOtherKey):
+		return nil, pinned.ErrOtherKey
+	case errors.As(err, &record), errors.As(err, &alert):
+		return nil, errNoTLS
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), ctx.Err() != nil:
+		return nil, errNoHandshake
+	default:
+		return nil, errNoTLS
+	}
+}

@@ -99,11 +99,13 @@ func (c situation) overdue(a *wire.Attempt) Decision {
 	return c.finish(ReasonOutcomeUnknown, "its target could not be asked within the deadline; the work may have run")
 }
 
-// outOfReach is not gone. Nothing is concluded from silence before the deadline.
+// outOfReach is not gone. Nothing is concluded from silence before the deadline. An accepted run has somebody at work; one that
+// is not known to be waits, and says for whom: that a stranger answers there is news at once.
 func (c situation) outOfReach() Decision {
 	d := Decision{RequeueAt: c.due()}
+	opening := c.obs.Link == LinkNone || c.obs.Link == LinkChallenging
 	switch {
-	case !c.contactLost():
+	case (c.accepted() || opening) && !c.contactLost():
 	case c.accepted():
 		d.Status = c.status(ReasonContactLost, cmp.Or(c.obs.LinkMessage, "its target does not answer"))
 	default:

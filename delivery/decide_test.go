@@ -156,7 +156,7 @@ func TestSend(t *testing.T) {
 		"found after a restart: looked at first (rows 2, 3)":    {func(_ *Run, o *Observed) { o.found() }, later, ActionLook, ReasonReserved},
 		"unknown there, same journal: the same attempt (row 2)": {func(r *Run, o *Observed) { o.found(); o.absent(); r.By = "" }, later, ActionSend, ReasonReserved},
 		"unknown there, but its maker may live: disowned first": {func(_ *Run, o *Observed) { o.found(); o.absent() }, later, ActionDisown, ReasonReserved},
-		"disowned: its maker concludes nothing from not having": {func(r *Run, o *Observed) { r.By = ""; o.Link = LinkUnreachable }, later, ActionNone, ""},
+		"disowned: its maker concludes nothing from not having": {func(r *Run, o *Observed) { r.By = ""; o.Link = LinkUnreachable }, later, ActionNone, ReasonTargetUnreachable},
 		"disowned: nor from a refusal (rows 7, 8)":              {func(r *Run, o *Observed) { r.By = ""; o.refused(1, "") }, later, ActionLook, ReasonReserved},
 		"nor one without a name":                                {func(r *Run, o *Observed) { r.By, o.Self = "", "" }, later, ActionLook, ReasonReserved},
 		"unknown there by another journal's word: look":         {func(_ *Run, o *Observed) { o.found(); o.absent(); o.SeenJournal = "j0" }, later, ActionLook, ReasonReserved},
@@ -285,6 +285,8 @@ func TestTheTargetFails(t *testing.T) {
 		"silent for less than 90 s: nothing":                   {func(_ *Run, o *Observed) { o.sees(told(wire.StateRunning)); o.Link = LinkUnreachable }, reserved.Add(ContactLostAfter - 1), ActionNone, ""},
 		"silent for 90 s: said, not concluded (row 24)":        {func(_ *Run, o *Observed) { o.sees(told(wire.StateRunning)); o.Link = LinkUnreachable }, reserved.Add(ContactLostAfter), ActionNone, ReasonContactLost},
 		"a stranger answers there: the same (row 27)":          {func(r *Run, o *Observed) { r.AcceptedAt = reserved; o.Mine, o.Link = false, LinkUnauthenticated }, startEnd, ActionNone, ReasonContactLost},
+		"a stranger answers, not known to be accepted: at once": {func(_ *Run, o *Observed) { o.found(); o.Link = LinkUnreachable }, later, ActionNone, ReasonTargetUnreachable},
+		"not challenged yet: no reason to say anything":        {func(_ *Run, o *Observed) { o.found(); o.Link = LinkChallenging }, later, ActionNone, ""},
 		"silent, not known to be accepted: its Link's reason":  {func(_ *Run, o *Observed) { o.found(); o.Link = LinkIncompatible }, startEnd, ActionNone, ReasonTargetIncompatible},
 		"back after ContactLost: said at once": {func(r *Run, o *Observed) {
 			r.Reason = ReasonContactLost

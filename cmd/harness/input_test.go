@@ -49,6 +49,7 @@ func TestBadInputGetsOneClearMessage(t *testing.T) {
 		"root secret too short":  {env: []string{envToken + "=short"}, code: 1, says: []string{envToken, "at least 32 bytes, got 5"}},
 		"root secret empty":      {env: []string{envToken + "="}, code: 1, says: []string{envToken, "at least 32 bytes, got 0"}},
 		"address that is none":   {env: []string{"HEARTH_DELIVERY_LISTEN=nowhere:x"}, code: 1, says: []string{"delivery: listen on nowhere:x"}},
+		"scheme that is none":    {env: []string{"HEARTH_DELIVERY_SCHEME=https"}, code: 1, says: []string{"HEARTH_DELIVERY_SCHEME", "expected HTTPS or HTTP", `"https"`}},
 		"data dir not creatable": {env: []string{"HEARTH_DATA_DIR=" + big + "/below"}, code: 1, says: []string{"journal directory", big}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hearthdev/hearth/challenge"
+	"github.com/hearthdev/hearth/challenge/pinned"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/test/agent/agenttest"
 )
@@ -162,7 +163,7 @@ func (b *booted) call(method, target string, body any, into any) int {
 	if target == wire.ChallengePath {
 		asked.Boot = ""
 	}
-	r, err := http.NewRequestWithContext(b.t.Context(), method, "http://"+b.delivery()+target, bytes.NewReader(encoded))
+	r, err := http.NewRequestWithContext(b.t.Context(), method, "https://"+b.delivery()+target, bytes.NewReader(encoded))
 	require.NoError(b.t, err)
 	r.Host = b.pod.PodName
 	r.Header.Set(wire.HeaderChallenge, nonce)
@@ -176,7 +177,7 @@ func (b *booted) call(method, target string, body any, into any) int {
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
+	response, err := (&http.Transport{DisableKeepAlives: true, TLSClientConfig: pinned.Client(b.keys)}).RoundTrip(r)
 	require.NoError(b.t, err, b.log.String())
 	defer func() { _ = response.Body.Close() }()
 	got, err := io.ReadAll(response.Body)

@@ -2,8 +2,6 @@ package deliver_test
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -284,43 +282,6 @@ func refuse(t *testing.T, rw http.ResponseWriter, r *http.Request, me wire.Ident
 	rw.Header().Set(wire.HeaderAnswer, harness.Keys(t, me.PodUID).Answer(signed, code.Status(), body))
 	rw.WriteHeader(code.Status())
 	_, _ = rw.Write(body)
-}
-
-// Row 27: a stranger at the Pod's address. The run waits and says so; no byte of its goal leaves.
-func TestAStrangerAtThePodsAddressGetsNothing(t *testing.T) {
-	w := newWorld(t)
-	x := w.placeholder("reviewer-1")
-	var mu sync.Mutex
-	var got strings.Builder
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", x.address())
-	require.NoError(t, err)
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			buffer := make([]byte, 64<<10)
-			n, _ := c.Read(buffer)
-			mu.Lock()
-			got.Write(buffer[:n])
-			mu.Unlock()
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-			_ = c.Close()
-		}
-	})
-	x.ready()
-	w.controller()
-	run := w.deliver("run", goal)
-	w.reasonIs(run, hearthv1.ReasonTargetUnreachable)
-	_ = listener.Close()
-	group.Wait()
-	mu.Lock()
-	defer mu.Unlock()
-	assert.Contains(t, got.String(), wire.ChallengePath)
-	assert.NotContains(t, got.String(), goal)
-	assert.NotContains(t, got.String(), wire.RunsPath)
 }
 
 // Rows 26 and 28: sixty-four targets that hang in the middle of a delivery do not delay the sixty-fifth, of another Agent's.

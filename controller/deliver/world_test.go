@@ -59,6 +59,8 @@ type world struct {
 	ns    string
 	kube  kube.Client
 	agent *hearthv1.Agent
+	// scheme of the standing runs made from now on; HTTPS unless set.
+	scheme hearthv1.DeliveryScheme
 }
 
 func newWorld(t *testing.T) *world {
@@ -119,6 +121,7 @@ func (w *world) placeholder(name string) *target {
 			AgentRef: hearthv1.AgentRef{Name: w.agent.Name, UID: w.agent.UID, Generation: 1}, Runtime: ptr.To(runtime()), Template: ptr.To(template()),
 		},
 	}
+	x.run.Spec.Runtime.Delivery.Scheme = w.scheme
 	require.NoError(w.t, w.kube.Create(w.t.Context(), x.run))
 	require.NoError(w.t, w.kube.Create(w.t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.SecretName(name, x.run.UID), Namespace: w.ns, OwnerReferences: owned("AgentRun", x.run)},

@@ -64,6 +64,14 @@ func testConfig(t *testing.T, address string) Config {
 	}
 }
 
+// plainConfig is for the scheme HTTP, where the proofs are the only protection and a stranger gets as far as it can.
+func plainConfig(t *testing.T, address string) Config {
+	t.Helper()
+	cfg := testConfig(t, address)
+	cfg.Scheme = wire.SchemeHTTP
+	return cfg
+}
+
 func open(t *testing.T, cfg Config) *Link {
 	t.Helper()
 	l, err := New(cfg)
@@ -127,6 +135,23 @@ type stranger struct {
 // newStranger starts one; respond gets what it read so far on a connection and the connection.
 func newStranger(t *testing.T, address string, respond func(request []byte, c net.Conn)) *stranger {
 	t.Helper()
+	return strangerWho(t, address, func(c net.Conn) {
+		buffer := make([]byte, 64<<10)
+		for {
+			n, err := c.Read(buffer)
+			if n > 0 {
+				respond(buffer[:n], c)
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+}
+
+// strangerWho starts one that serves each connection itself.
+func strangerWho(t *testing.T, address string, serve func(net.Conn)) *stranger {
+	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
 	require.NoError(t, err)
 	s := &stranger{listener: listener}
@@ -140,28 +165,28 @@ func newStranger(t *testing.T, address string, respond func(request []byte, c ne
 			s.accepted++
 			s.open = append(s.open, c)
 			s.mu.Unlock()
-			s.group.Go(func() { s.serve(c, respond) })
+			s.group.Go(func() {
+				defer func() { _ = c.Close() }()
+				serve(&heard{Conn: c, by: s})
+			})
 		}
 	})
 	t.Cleanup(s.close)
 	return s
 }
 
-func (s *stranger) serve(c net.Conn, respond func([]byte, net.Conn)) {
-	defer func() { _ = c.Close() }()
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := c.Read(buffer)
-		s.mu.Lock()
-		s.got.Write(buffer[:n])
-		s.mu.Unlock()
-		if n > 0 {
-			respond(buffer[:n], c)
-		}
-		if err != nil {
-			return
-		}
-	}
+// heard is a connection whose every byte is kept.
+type heard struct {
+	net.Conn
+	by *stranger
+}
+
+func (c *heard) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.by.mu.Lock()
+	defer c.by.mu.Unlock()
+	c.by.got.Write(p[:n])
+	return n, err
 }
 
 func (s *stranger) close() {

@@ -51,7 +51,7 @@ func TestAStrangerIsSentNothingAndNotBelieved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStranger(t, "127.0.0.1:0", func(_ []byte, c net.Conn) { _, _ = io.WriteString(c, answer) })
-			cfg := testConfig(t, s.listener.Addr().String())
+			cfg := plainConfig(t, s.listener.Addr().String())
 			cfg.Timeouts.Dial = 200 * time.Millisecond
 			l := open(t, cfg)
 			require.NoError(t, l.Send(wire.DeliveryRequest{APIVersion: wire.APIVersion, Run: runRef("a"), Attempt: 1, Goal: secretGoal}, 99))
@@ -91,14 +91,14 @@ func assertOnlyChallenges(t *testing.T, s *stranger) {
 
 func TestTheMessageSaysThatNobodyThereCouldProveToBeThePod(t *testing.T) {
 	s := newStranger(t, "127.0.0.1:0", func(_ []byte, c net.Conn) { _, _ = io.WriteString(c, response(200, "", "{}")) })
-	l := open(t, testConfig(t, s.listener.Addr().String()))
+	l := open(t, plainConfig(t, s.listener.Addr().String()))
 	eventually(t, "distrusted", func() bool { return l.Status().State == StateUnreachable })
 	assert.Contains(t, l.Status().Message, "nobody there could prove to be the Pod")
 }
 
 // SPEC.md, Challenge: an answer is to one challenge, one boot and one body, and comes from one Pod.
 func TestAnAnswerThatIsNotToThisRequestIsNotBelieved(t *testing.T) {
-	h := harness.Start(t, harness.Options{})
+	h := harness.Start(t, harness.Options{Scheme: wire.SchemeHTTP})
 	var recorded atomic.Pointer[[]byte]
 	for name, transform := range map[string]func([]byte) []byte{
 		"replayed": func(now []byte) []byte {
@@ -114,15 +114,15 @@ func TestAnAnswerThatIsNotToThisRequestIsNotBelieved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := relay(t, h.Address, transform)
-			l := open(t, testConfig(t, s.listener.Addr().String()))
+			l := open(t, plainConfig(t, s.listener.Addr().String()))
 			eventually(t, "tried more than once", func() bool { return s.connections() > 2 && l.Status().State == StateUnreachable })
 			assertDistrusted(t, l)
 			assertOnlyChallenges(t, s)
 		})
 	}
 	t.Run("another Pod's harness at the address (row 23)", func(t *testing.T) {
-		other := harness.Start(t, harness.Options{Identity: wire.Identity{Namespace: "team", PodName: "reviewer-1", PodUID: "pod-2"}})
-		l := open(t, testConfig(t, other.Address))
+		other := harness.Start(t, harness.Options{Scheme: wire.SchemeHTTP, Identity: wire.Identity{Namespace: "team", PodName: "reviewer-1", PodUID: "pod-2"}})
+		l := open(t, plainConfig(t, other.Address))
 		eventually(t, "distrusted", func() bool { return l.Status().State == StateUnreachable })
 		assertDistrusted(t, l)
 	})
@@ -131,9 +131,9 @@ func TestAnAnswerThatIsNotToThisRequestIsNotBelieved(t *testing.T) {
 // Row 27 after a good beginning: the feed's connection still stands, and every new connection reaches a stranger. That the Pod
 // was believed in a moment ago is no reason to trust the next connection.
 func TestAStrangerThatTakesOverAnAddressGetsNoGoal(t *testing.T) {
-	h := harness.Start(t, harness.Options{})
+	h := harness.Start(t, harness.Options{Scheme: wire.SchemeHTTP})
 	f := newFront(t, h.Address)
-	l := verifiedLink(t, testConfig(t, f.listener.Addr().String()))
+	l := verifiedLink(t, plainConfig(t, f.listener.Addr().String()))
 	f.lie.Store(true)
 	for i := range int64(4) {
 		require.NoError(t, l.Send(request(l, "a", i+1, secretGoal), 0))
@@ -153,7 +153,7 @@ func TestAStrangerThatTakesOverAnAddressGetsNoGoal(t *testing.T) {
 // Row 27 in the middle of a call: on a connection that was proven, an answer that is not the target's ends all belief.
 func TestAWrongAnswerOnAProvenConnectionIsANetworkFault(t *testing.T) {
 	var lie atomic.Bool
-	h := harness.Start(t, harness.Options{Wrap: func(next http.Handler) http.Handler {
+	h := harness.Start(t, harness.Options{Scheme: wire.SchemeHTTP, Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if lie.Load() && r.URL.Path != wire.ChallengePath {
 				w.WriteHeader(http.StatusBadRequest)
@@ -163,7 +163,7 @@ func TestAWrongAnswerOnAProvenConnectionIsANetworkFault(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	}})
-	l := verifiedLink(t, testConfig(t, h.Address))
+	l := verifiedLink(t, plainConfig(t, h.Address))
 	lie.Store(true)
 	require.NoError(t, l.Send(request(l, "a", 1, secretGoal), 99))
 	a := idle(t, l, "a", 1)
@@ -178,7 +178,7 @@ func TestAWrongAnswerOnAProvenConnectionIsANetworkFault(t *testing.T) {
 // Row 26: half-open connections. A peer that accepts and never answers costs a bounded wait, and is recovered from.
 func TestAHalfOpenPeerCostsABoundedWait(t *testing.T) {
 	s := newStranger(t, "127.0.0.1:0", func([]byte, net.Conn) {})
-	cfg := testConfig(t, s.listener.Addr().String())
+	cfg := plainConfig(t, s.listener.Addr().String())
 	cfg.Timeouts.Dial = 50 * time.Millisecond
 	l := open(t, cfg)
 	eventually(t, "given up and tried again", func() bool { return s.connections() > 2 && l.Status().State == StateUnreachable })
@@ -188,7 +188,7 @@ func TestAHalfOpenPeerCostsABoundedWait(t *testing.T) {
 func TestAHarnessThatFallsSilentIsRecoveredFrom(t *testing.T) {
 	var mute atomic.Bool
 	over := make(chan struct{})
-	h := harness.Start(t, harness.Options{Wrap: func(next http.Handler) http.Handler {
+	h := harness.Start(t, harness.Options{Scheme: wire.SchemeHTTP, Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if mute.Load() {
 				<-over
@@ -197,7 +197,7 @@ func TestAHarnessThatFallsSilentIsRecoveredFrom(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	}})
-	cfg := testConfig(t, h.Address)
+	cfg := plainConfig(t, h.Address)
 	cfg.Timeouts = Timeouts{Dial: 100 * time.Millisecond, Call: 100 * time.Millisecond, Wait: time.Second, Slack: 500 * time.Millisecond}
 	l := verifiedLink(t, cfg)
 	require.NoError(t, l.Look(runRef("a"), 1)) // the connection that the send will go over is proven already
@@ -215,7 +215,7 @@ func TestAHarnessThatFallsSilentIsRecoveredFrom(t *testing.T) {
 // Bytes of the request left and the connection broke: nobody knows, so it is Unknown, and net/http does not send it again by itself.
 func TestAConnectionCutAfterTheRequestIsUnknownAndSentOnce(t *testing.T) {
 	var posts atomic.Int32
-	h := harness.Start(t, harness.Options{Wrap: func(next http.Handler) http.Handler {
+	h := harness.Start(t, harness.Options{Scheme: wire.SchemeHTTP, Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost && r.URL.Path == wire.RunsPath {
 				posts.Add(1)
@@ -224,7 +224,7 @@ func TestAConnectionCutAfterTheRequestIsUnknownAndSentOnce(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	}})
-	l := verifiedLink(t, testConfig(t, h.Address))
+	l := verifiedLink(t, plainConfig(t, h.Address))
 	require.NoError(t, l.Send(request(l, "a", 1, secretGoal), 99))
 	a := idle(t, l, "a", 1)
 	assert.Equal(t, delivery.SendUnknown, a.Sent.Outcome)
@@ -236,7 +236,7 @@ func TestAnAnswerThatCannotBeKeptIsBackedOffFrom(t *testing.T) {
 	keys := harness.Keys(t, "pod-1")
 	body, err := wire.Encode(wire.Attempt{Run: runRef("a"), Attempt: 1, State: wire.StateRunning, Digest: strings.Repeat("d", wire.MaxUIDBytes+1)})
 	require.NoError(t, err)
-	h := harness.Start(t, harness.Options{Wrap: func(next http.Handler) http.Handler {
+	h := harness.Start(t, harness.Options{Scheme: wire.SchemeHTTP, Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == wire.RunsPath || r.URL.Path == wire.ChallengePath {
 				next.ServeHTTP(w, r)
@@ -246,7 +246,7 @@ func TestAnAnswerThatCannotBeKeptIsBackedOffFrom(t *testing.T) {
 			_, _ = w.Write(body)
 		})
 	}})
-	l := verifiedLink(t, testConfig(t, h.Address))
+	l := verifiedLink(t, plainConfig(t, h.Address))
 	require.NoError(t, l.Look(runRef("a"), 1))
 	a := idle(t, l, "a", 1)
 	assert.Nil(t, a.Seen)
@@ -262,7 +262,7 @@ func TestAProvenRefusalOfTheChallengeHasItsOwnState(t *testing.T) {
 	} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			s := newTruthful(t, status, `{"code":"x","detail":"no","status":1}`)
-			l := open(t, testConfig(t, s.listener.Addr().String()))
+			l := open(t, plainConfig(t, s.listener.Addr().String()))
 			eventually(t, "refused", func() bool { return l.Status().State == want })
 			assert.Contains(t, l.Status().Message, fmt.Sprint(status))
 			assertOnlyChallenges(t, s)
@@ -270,7 +270,7 @@ func TestAProvenRefusalOfTheChallengeHasItsOwnState(t *testing.T) {
 	}
 	t.Run("no version in common", func(t *testing.T) {
 		s := newTruthful(t, 200, `{"identity":{"namespace":"team","podName":"reviewer-1","podUID":"pod-1"},"boot":"b","journal":"j","versions":["v9"]}`)
-		l := open(t, testConfig(t, s.listener.Addr().String()))
+		l := open(t, plainConfig(t, s.listener.Addr().String()))
 		eventually(t, "incompatible", func() bool { return l.Status().State == StateIncompatible })
 		assertOnlyChallenges(t, s)
 	})

@@ -49,13 +49,13 @@ type Status struct {
 // Link is the authenticated connection to one standing Pod, for the Pod's whole life. All methods are safe for concurrent use
 // and none waits for the network, but Close, which ends what is under way and waits for its goroutines.
 type Link struct {
-	cfg       Config
-	ctx       context.Context
-	cancel    context.CancelFunc
-	tls       *tls.Config
-	pace      *rate.Limiter
-	wake      chan struct{} // a Kick: challenge now, do not wait out the backoff
-	group     sync.WaitGroup
+	cfg    Config
+	ctx    context.Context
+	cancel context.CancelFunc
+	tls    *tls.Config
+	pace   *rate.Limiter
+	wake   chan struct{} // a Kick: challenge now, do not wait out the backoff
+	group  sync.WaitGroup
 
 	mu        sync.Mutex
 	address   string

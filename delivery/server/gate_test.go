@@ -25,15 +25,20 @@ func (h *house) enter(address string, write func(net.Conn) error) net.Conn {
 	return conn
 }
 
-// Row 40: strangers that ask and stay, and strangers that never finish to ask, keep no caller out; a caller inside is not
-// thrown out for them.
+// Row 40: strangers that ask and stay, and strangers that never finish to ask, or never shake hands, keep no caller out; a
+// caller inside is not thrown out for them.
 func TestStrangersKeepNobodyOut(t *testing.T) {
-	h := build(t)
+	for _, scheme := range []wire.Scheme{wire.SchemeHTTPS, wire.SchemeHTTP} {
+		t.Run(string(scheme), func(t *testing.T) { strangersKeepNobodyOut(t, scheme) })
+	}
+}
+
+func strangersKeepNobodyOut(t *testing.T, scheme wire.Scheme) {
+	h := build(t, func(c *Config) { c.Scheme = scheme })
 	address := h.listen()
-	mine := h.enter(address, func(conn net.Conn) error {
-		r, _ := h.request(h.call(http.MethodGet, wire.RunsPath, nil))
-		return r.Write(conn)
-	})
+	mine := h.dial(address)
+	first, _ := h.request(h.call(http.MethodGet, wire.RunsPath, nil))
+	require.NoError(t, first.Write(mine))
 	answers := bufio.NewReader(mine)
 	status := func() int {
 		response, err := http.ReadResponse(answers, nil)
@@ -46,6 +51,10 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 	require.Equal(t, http.StatusOK, status())
 	for n := range 2 * MaxConnections {
 		h.enter(address, func(conn net.Conn) error {
+			if scheme == wire.SchemeHTTPS {
+				_, err := conn.Write([]byte{0x16, 3, 1}) // the beginning of a TLS record
+				return err
+			}
 			_, err := fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n")
 			if n%2 == 0 && err == nil {
 				_, err = fmt.Fprint(conn, "\r\n")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hearthdev/hearth/delivery/journal"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/runtime/endpoint"
 	"github.com/hearthdev/hearth/runtime/standing"
 	"github.com/hearthdev/hearth/runtime/turn"
 )
@@ -32,7 +33,8 @@ type config struct {
 	drain, silence, startTimeout time.Duration
 	permissions                  turn.Policy
 	command                      []string
-	goal                         string // the content of goalFile
+	goal                         string        // the content of goalFile
+	keys                         endpoint.Keys // of port 4000; not flags, which everybody can read
 }
 
 // parse reads flags, then HEARTH_ variables for the flags not given: --data-dir is HEARTH_DATA_DIR.

@@ -15,10 +15,12 @@ import (
 const (
 	prefix   = "HEARTH_"
 	envToken = "HEARTH_DELIVERY_TOKEN"
+	envView  = "HEARTH_ACP_VIEW_KEY"
+	envSteer = "HEARTH_ACP_STEER_KEY"
 )
 
 // secrets are the variables of every contract that the agent must not inherit (SPEC.md, Harness).
-var secrets = []string{envToken, "HEARTH_ACP_VIEW_KEY", "HEARTH_ACP_STEER_KEY", "KONTEXT_DELIVERY_TOKEN", "KONVEYOR_ACP_SECRET_KEY"}
+var secrets = []string{envToken, envView, envSteer, "KONTEXT_DELIVERY_TOKEN", "KONVEYOR_ACP_SECRET_KEY"}
 
 // serviceLink is what Kubernetes adds for a Service whose name begins with hearth.
 var serviceLink = regexp.MustCompile(`^HEARTH_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)

@@ -7,7 +7,11 @@ import (
 
 	"github.com/hearthdev/hearth/challenge"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/runtime/endpoint"
 )
+
+// minKeyBytes is the shortest key accepted for port 4000.
+const minKeyBytes = challenge.MinRootBytes
 
 // credentials are what a delivery listener needs: who this Pod is, and the keys made of its root secret.
 type credentials struct {
@@ -18,21 +22,13 @@ type credentials struct {
 // identify reads the credentials from the environment (R25; SPEC.md, Identity). Without a root secret there are none and
 // delivery is off.
 func identify(environ []string, hostname func() (string, error)) (*credentials, error) {
-	lookup := func(name string) (string, bool) {
-		for _, pair := range environ {
-			if value, ok := strings.CutPrefix(pair, name+"="); ok {
-				return value, true
-			}
-		}
-		return "", false
-	}
-	token, given := lookup(envToken)
+	token, given := lookup(environ, envToken)
 	if !given {
 		return nil, nil //nolint:nilnil // no delivery is no error
 	}
 	var c credentials
 	for name, into := range map[string]*string{"POD_NAMESPACE": &c.identity.Namespace, "POD_NAME": &c.identity.PodName, "POD_UID": &c.identity.PodUID} {
-		if *into, _ = lookup(name); *into == "" {
+		if *into, _ = lookup(environ, name); *into == "" {
 			return nil, fmt.Errorf("%s: expected this Pod's, from the downward API, because %s is set", name, envToken)
 		}
 	}
@@ -47,6 +43,30 @@ func identify(environ []string, hostname func() (string, error)) (*credentials, 
 		return nil, fmt.Errorf("%s: %w", envToken, err)
 	}
 	return &c, nil
+}
+
+// peoplesKeys reads the keys of port 4000. A key that is not given opens nothing.
+func peoplesKeys(environ []string) (endpoint.Keys, error) {
+	var k endpoint.Keys
+	for name, into := range map[string]*string{envView: &k.View, envSteer: &k.Steer} {
+		var given bool
+		if *into, given = lookup(environ, name); given && len(*into) < minKeyBytes {
+			return endpoint.Keys{}, fmt.Errorf("%s: expected at least %d bytes, got %d", name, minKeyBytes, len(*into))
+		}
+	}
+	if k.View != "" && k.View == k.Steer {
+		return endpoint.Keys{}, fmt.Errorf("%s: expected another key than %s, or who may watch may steer", envView, envSteer)
+	}
+	return k, nil
+}
+
+func lookup(environ []string, name string) (string, bool) {
+	for _, pair := range environ {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
 }
 
 // hostname is this process's UTS name.

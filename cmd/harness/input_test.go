@@ -49,6 +49,8 @@ func TestBadInputGetsOneClearMessage(t *testing.T) {
 		"root secret too short":  {env: []string{envToken + "=short"}, code: 1, says: []string{envToken, "at least 32 bytes, got 5"}},
 		"root secret empty":      {env: []string{envToken + "="}, code: 1, says: []string{envToken, "at least 32 bytes, got 0"}},
 		"address that is none":   {env: []string{"HEARTH_DELIVERY_LISTEN=nowhere:x"}, code: 1, says: []string{"delivery: listen on nowhere:x"}},
+		"view key too short":     {env: []string{"HEARTH_ACP_VIEW_KEY=short"}, code: 1, says: []string{"HEARTH_ACP_VIEW_KEY", "at least 32 bytes, got 5"}},
+		"one key for both":       {env: []string{"HEARTH_ACP_VIEW_KEY=" + token, "HEARTH_ACP_STEER_KEY=" + token}, code: 1, says: []string{"HEARTH_ACP_VIEW_KEY", "another key than HEARTH_ACP_STEER_KEY"}},
 		"scheme that is none":    {env: []string{"HEARTH_DELIVERY_SCHEME=https"}, code: 1, says: []string{"HEARTH_DELIVERY_SCHEME", "expected HTTPS or HTTP", `"https"`}},
 		"data dir not creatable": {env: []string{"HEARTH_DATA_DIR=" + big + "/below"}, code: 1, says: []string{"journal directory", big}},
 	} {

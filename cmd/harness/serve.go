@@ -38,7 +38,7 @@ type harness struct {
 
 func newHarness(cfg config, log *slog.Logger) *harness {
 	h := &harness{cfg: cfg, log: log, agents: &agents{standing: cfg.goal}, fatal: make(chan error, 1)}
-	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: cfg.acpListen, Log: log, Ended: h.fail})}
+	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: cfg.acpListen, Keys: cfg.keys, Log: log, Ended: h.fail})}
 	return h
 }
 
@@ -55,6 +55,9 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 	}
 	who, err := identify(environ, hostname)
 	if err != nil {
+		return err
+	}
+	if cfg.keys, err = peoplesKeys(environ); err != nil {
 		return err
 	}
 	agentEnv, err := scrub(environ)

@@ -16,6 +16,8 @@ const (
 	EnvPodName      = "POD_NAME"
 	EnvPodUID       = "POD_UID"
 	EnvToken        = "HEARTH_DELIVERY_TOKEN"
+	EnvViewKey      = "HEARTH_ACP_VIEW_KEY"
+	EnvSteerKey     = "HEARTH_ACP_STEER_KEY"
 	EnvGoalFile     = "HEARTH_GOAL_FILE"
 	EnvDataDir      = "HEARTH_DATA_DIR"
 	EnvConcurrency  = "HEARTH_CONCURRENCY"
@@ -40,7 +42,7 @@ const (
 
 // ReservedEnv are the variables that the controller sets.
 func ReservedEnv() []string {
-	return []string{EnvPodNamespace, EnvPodName, EnvPodUID, EnvToken, EnvGoalFile, EnvDataDir, EnvConcurrency, EnvQueue, EnvPermissions, EnvACP, EnvDelivery, EnvScheme, EnvDrain}
+	return []string{EnvPodNamespace, EnvPodName, EnvPodUID, EnvToken, EnvViewKey, EnvSteerKey, EnvGoalFile, EnvDataDir, EnvConcurrency, EnvQueue, EnvPermissions, EnvACP, EnvDelivery, EnvScheme, EnvDrain}
 }
 
 // Contradiction is one field of a template that contradicts the contract, and what is expected instead.

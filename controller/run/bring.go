@@ -30,6 +30,9 @@ func (r *Reconciler) bring(ctx context.Context, o Observed) (Observed, error) {
 	}
 	blocked, err := r.makeSecret(ctx, o.Run)
 	if err == nil && blocked == "" {
+		blocked, err = r.makeKeys(ctx, o.Run)
+	}
+	if err == nil && blocked == "" {
 		o.Pod, blocked, err = r.makePod(ctx, o.Run)
 	}
 	o.Blocked = blocked
@@ -46,6 +49,40 @@ func (r *Reconciler) makeSecret(ctx context.Context, run *v1alpha1.AgentRun) (bl
 		return r.credential(ctx, run)
 	}
 	return refusedBy("Secret", err)
+}
+
+// makeKeys makes the Agent's two Secrets for people, unless they are there.
+func (r *Reconciler) makeKeys(ctx context.Context, run *v1alpha1.AgentRun) (blocked string, err error) {
+	view, steer := pod.KeySecretNames(run.Spec.AgentRef.Name)
+	for _, name := range []string{view, steer} {
+		value, err := challenge.NewRoot(r.Random)
+		if err != nil {
+			return "", fmt.Errorf("make a key: %w", err)
+		}
+		err = r.Client.Create(ctx, BuildKey(run, name, value))
+		if apierrors.IsAlreadyExists(err) {
+			blocked, err = r.foreignKey(ctx, run, name)
+		} else {
+			blocked, err = refusedBy("Secret", err)
+		}
+		if err != nil || blocked != "" {
+			return blocked, err
+		}
+	}
+	return "", nil
+}
+
+// foreignKey says why a Secret that exists cannot be this Agent's key, "" if it is.
+func (r *Reconciler) foreignKey(ctx context.Context, run *v1alpha1.AgentRun, name string) (problem string, err error) {
+	var secret corev1.Secret
+	err = r.Live.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: name}, &secret)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return "", fmt.Errorf("read Secret: %w", err)
+	}
+	if owner := metav1.GetControllerOfNoCopy(&secret); err != nil || owner == nil || owner.UID != run.Spec.AgentRef.UID {
+		return fmt.Sprintf("Secret %s exists and is not this Agent's: delete it", name), nil
+	}
+	return "", nil
 }
 
 // credential says what is wrong with the run's Secret, "" if nothing is. One that exists is the run's only if the run's UID owns it.

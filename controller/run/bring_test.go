@@ -67,6 +67,38 @@ func TestTheRunsOwnSecretIsUsedAgain(t *testing.T) {
 	assert.Equal(t, "made before", string(secret.Data["token"]))
 }
 
+// SPEC.md, Resources: the keys for people are the Agent's. A recast finds them as they were; those of another owner are not used.
+func TestAnAgentsKeysStayTheSame(t *testing.T) {
+	r := reconciler(t, standingRun())
+	_, _ = look(t, r)
+	values := map[string]string{}
+	for _, name := range []string{"reviewer-acp-view", "reviewer-acp-steer"} {
+		var secret corev1.Secret
+		require.NoError(t, r.Client.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: name}, &secret))
+		assert.True(t, *secret.Immutable)
+		assert.Equal(t, []any{"Agent", standingRun().Spec.AgentRef.UID}, []any{secret.OwnerReferences[0].Kind, secret.OwnerReferences[0].UID})
+		values[name] = string(secret.Data["secret-key"])
+		assert.Len(t, values[name], 43)
+	}
+	assert.NotEqual(t, values["reviewer-acp-view"], values["reviewer-acp-steer"])
+
+	again := standingRun()
+	again.Name, again.UID = "reviewer-2", "another"
+	require.NoError(t, r.Client.Create(t.Context(), again))
+	_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(again)})
+	require.NoError(t, err)
+	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(again), &corev1.Pod{}))
+	var secret corev1.Secret
+	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "reviewer-acp-view"}, &secret))
+	assert.Equal(t, values["reviewer-acp-view"], string(secret.Data["secret-key"]))
+
+	foreign := BuildKey(standingRun(), "reviewer-acp-steer", "known to somebody")
+	foreign.OwnerReferences[0].UID = "an Agent of this name before"
+	run, _ := look(t, reconciler(t, standingRun(), foreign))
+	succeeded := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.AgentRunConditionSucceeded)
+	assert.Equal(t, "Secret reviewer-acp-steer exists and is not this Agent's: delete it", succeeded.Message)
+}
+
 // The cache shows a run that never had a Pod; the API server knows that it had one. One run never has two.
 func TestAStaleRunMakesNothing(t *testing.T) {
 	r := reconciler(t, standingRun())

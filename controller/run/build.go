@@ -61,6 +61,9 @@ func harness(s *corev1.PodSpec, c *corev1.Container, run *v1alpha1.AgentRun) {
 	variable(c, pod.EnvPodName, "", field("metadata.name"))
 	variable(c, pod.EnvPodUID, "", field("metadata.uid"))
 	variable(c, pod.EnvACP, ":"+strconv.Itoa(v1alpha1.PortACPNumber), nil)
+	view, steer := pod.KeySecretNames(run.Spec.AgentRef.Name)
+	variable(c, pod.EnvViewKey, "", key(view))
+	variable(c, pod.EnvSteerKey, "", key(steer))
 	variable(c, pod.EnvDataDir, pod.DataDir, nil)
 	variable(c, pod.EnvPermissions, string(cmp.Or(runtime.Permissions.Policy, v1alpha1.PermissionDeny)), nil)
 	variable(c, pod.EnvDrain, strconv.FormatInt(max(0, *s.TerminationGracePeriodSeconds-handOverSeconds), 10)+"s", nil)
@@ -101,6 +104,20 @@ func BuildSecret(run *v1alpha1.AgentRun, token string) *corev1.Secret {
 		Immutable: ptr.To(true),
 		Type:      corev1.SecretTypeOpaque,
 		Data:      data,
+	}
+}
+
+// BuildKey is one of an Agent's Secrets for people. It is the Agent's, not the run's: a recast changes no key.
+func BuildKey(run *v1alpha1.AgentRun, name, value string) *corev1.Secret {
+	agent := run.Spec.AgentRef
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: run.Namespace, Name: name, Labels: map[string]string{v1alpha1.LabelAgent: agent.Name},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Agent", Name: agent.Name, UID: agent.UID, Controller: ptr.To(true)}},
+		},
+		Immutable: ptr.To(true),
+		Type:      corev1.SecretTypeOpaque,
+		Data:      map[string][]byte{v1alpha1.SecretKey: []byte(value)},
 	}
 }
 

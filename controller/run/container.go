@@ -24,6 +24,12 @@ func field(path string) *corev1.EnvVarSource {
 	return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}
 }
 
+// key is optional, because work must not wait for people's keys: a harness without one lets nobody in with it.
+func key(secret string) *corev1.EnvVarSource {
+	return &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: v1alpha1.SecretKey, Optional: ptr.To(true)}}
+}
+
 func mount(s *corev1.PodSpec, c *corev1.Container, name, path string, source corev1.VolumeSource) {
 	s.Volumes = append(s.Volumes, corev1.Volume{Name: name, VolumeSource: source})
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: source.Secret != nil})

@@ -25,7 +25,7 @@ import (
 
 const (
 	// lookAgain is when a Secret or Pod that could not be made is tried again: what stands in its way sends no events.
-	lookAgain = 30 * time.Second
+	lookAgain = 5 * time.Second
 	// lookSoon is when a run is looked at again that the cache had not caught up with.
 	lookSoon = 200 * time.Millisecond
 	workers  = 8

@@ -31,6 +31,8 @@ const (
 type Config struct {
 	Addr string // host:port; DefaultAddr when empty
 	Log  *slog.Logger
+	// Keys open it to clients; without any, nobody gets beyond the health check.
+	Keys Keys
 	// MaxConnections is the constant of that name unless set.
 	MaxConnections int
 	// Ended, unless nil, is told why an open endpoint closed by itself. It is called from a goroutine of its own.
@@ -74,7 +76,7 @@ func (e *Endpoint) Bind(ctx context.Context) error {
 		return fmt.Errorf("acp: listen on %s: %w", e.cfg.Addr, err)
 	}
 	server := &http.Server{
-		Handler:           handler(),
+		Handler:           handler(e.cfg.Keys),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,

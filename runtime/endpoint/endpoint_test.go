@@ -57,8 +57,8 @@ func TestPaths(t *testing.T) {
 		code         string
 	}{
 		{http.MethodGet, "/healthz", 200, ""},
-		{http.MethodGet, "/acp", 501, "not_implemented"},
-		{http.MethodPost, "/acp?token=x", 501, "not_implemented"},
+		{http.MethodGet, "/acp", 401, "unauthenticated"},
+		{http.MethodPost, "/acp?token=x", 401, "unauthenticated"},
 		{http.MethodGet, "/", 404, "not_found"},
 		{http.MethodGet, "/acp/x", 404, "not_found"},
 		{http.MethodGet, "/healthz/x", 404, "not_found"},

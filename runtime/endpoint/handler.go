@@ -12,10 +12,19 @@ const (
 	PathHealth = "/healthz"
 )
 
-func handler() http.Handler {
+func handler(keys Keys) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc(PathHealth, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
-	mux.HandleFunc(PathACP, func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc(PathACP, func(w http.ResponseWriter, r *http.Request) {
+		if foreign(r) {
+			refuse(w, http.StatusForbidden, "foreign_origin", "Origin: expected none, or this host: pages of other sites may not connect")
+			return
+		}
+		if keys.access(r) == none {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			refuse(w, http.StatusUnauthorized, wire.CodeUnauthenticated, "expected the view or the steer key as "+HeaderKey+", Authorization: Bearer or ?token=")
+			return
+		}
 		refuse(w, http.StatusNotImplemented, "not_implemented", "this harness does not serve clients of the Agent Client Protocol; goals reach its agent by delivery")
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {

@@ -63,6 +63,7 @@ generate: ## deepcopy, CRDs and RBAC from the Go types
 	@$(CONTROLLER_GEN) object paths=./api/...
 	@$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd
 	@$(CONTROLLER_GEN) rbac:roleName=hearth-controller paths=./controller/... output:rbac:dir=config/rbac
+	@go run ./hack/rbac config/rbac/role.yaml config/namespaced
 
 verify: ## fail if generated files or go.mod drifted
 	@hack/verify.sh

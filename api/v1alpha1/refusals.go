@@ -24,6 +24,8 @@ const (
 	RefusalUnusedParameters RefusalCode = "UnusedParameters"
 	// RefusalInvalidDelivery: what would be delivered cannot be: it is empty or too large, or the Agent's port is unusable.
 	RefusalInvalidDelivery RefusalCode = "InvalidDelivery"
+	// RefusalNamespaceNotServed: the controller is limited to other namespaces; nobody would carry the run or the Agent out.
+	RefusalNamespaceNotServed RefusalCode = "NamespaceNotServed"
 )
 
 // MaxGoalBytes bounds a run's goal and parameters together, in bytes.

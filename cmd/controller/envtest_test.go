@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,9 +21,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,7 +28,7 @@ import (
 	"github.com/hearthdev/hearth/test/apiserver"
 )
 
-var server = apiserver.New(apiserver.Options{})
+var server = apiserver.New(apiserver.Options{Audit: true})
 
 const reexec = "HEARTH_TEST_CONTROLLER"
 
@@ -51,10 +49,10 @@ type process struct {
 	webhook int
 }
 
-func start(t *testing.T, kubeconfig string) *process {
+func start(t *testing.T, kubeconfig string, flags ...string) *process {
 	t.Helper()
 	p := &process{stderr: &bytes.Buffer{}, probes: fmt.Sprintf("127.0.0.1:%d", freePort(t)), webhook: freePort(t)}
-	p.Cmd = exec.CommandContext(t.Context(), os.Args[0], "--metrics-bind-address=0", "--health-probe-bind-address="+p.probes, fmt.Sprintf("--webhook-port=%d", p.webhook)) //nolint:gosec // this binary
+	p.Cmd = exec.CommandContext(t.Context(), os.Args[0], append(flags, "--metrics-bind-address=0", "--health-probe-bind-address="+p.probes, fmt.Sprintf("--webhook-port=%d", p.webhook))...) //nolint:gosec // this binary
 	p.Env = append(os.Environ(), reexec+"=1", "KUBECONFIG="+kubeconfig)
 	p.Stderr = p.stderr
 	require.NoError(t, p.Start())
@@ -90,18 +88,6 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-func kubeconfig(t *testing.T, c *rest.Config) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: c.Host, CertificateAuthorityData: c.CAData}},
-		AuthInfos: map[string]*clientcmdapi.AuthInfo{"u": {ClientCertificateData: c.CertData, ClientKeyData: c.KeyData,
-			Impersonate: c.Impersonate.UserName, ImpersonateGroups: c.Impersonate.Groups}},
-		Contexts: map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}}, CurrentContext: "x",
-	}, file))
-	return file
-}
-
 func holder(ctx context.Context, t *testing.T, c client.Client) string {
 	t.Helper()
 	var lease coordinationv1.Lease
@@ -117,7 +103,7 @@ func TestTheBinaryRunsWithItsOwnRightsAndGivesItsLeaseUp(t *testing.T) {
 	admin, ctx := server.Client(t), t.Context()
 	root, err := apiserver.Root()
 	require.NoError(t, err)
-	file := kubeconfig(t, server.Controller(t))
+	file := apiserver.Kubeconfig(t, server.Controller(t))
 
 	first := start(t, file)
 	require.Eventually(t, func() bool { return holder(ctx, t, admin) != "" }, time.Minute, 50*time.Millisecond)
@@ -144,17 +130,22 @@ func TestTheBinaryRunsWithItsOwnRightsAndGivesItsLeaseUp(t *testing.T) {
 		"the lease was given up: nobody waits until it runs out")
 
 	// What the second one does now, it does with the first one's certificate and as the leader.
-	require.NoError(t, someone.Create(ctx, &v1alpha1.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "reviewer"},
-		Spec: v1alpha1.AgentSpec{GoalTemplate: "Review ${change}.", Runtime: v1alpha1.AgentRuntime{Command: []string{"goose", "acp"}, Delivery: &v1alpha1.DeliveryRuntime{}},
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "i"}}}}}}))
+	require.NoError(t, someone.Create(ctx, reviewer("default")))
 	require.Eventually(t, func() bool {
 		return admin.Get(ctx, client.ObjectKey{Namespace: "default", Name: "reviewer-1"}, &corev1.Pod{}) == nil
+	}, 30*time.Second, 50*time.Millisecond)
+	listen(t, admin, "default", "reviewer-1")
+	require.Eventually(t, func() bool { // its Secret is read when its Link opens
+		return slices.ContainsFunc(server.Audit(t, apiserver.ControllerUser), func(r apiserver.Request) bool {
+			return r.Resource == "secrets" && r.Namespace == "default" && r.Verb == "get"
+		})
 	}, 30*time.Second, 50*time.Millisecond)
 	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, second.Wait())
 	for _, p := range []*process{first, second} {
 		assert.NotContains(t, strings.ToLower(p.stderr.String()), "forbidden", "least rights are enough")
 	}
+	onlyWhatItMay(t, server.Audit(t, apiserver.ControllerUser))
 }
 
 // reach makes the webhooks' Service mean a port of this machine. The name in the certificate stays the Service's.

@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // options are the controller's flags.
@@ -13,7 +17,9 @@ type options struct {
 	webhookPort     int
 	leaderElect     bool
 	namespace       string
-	level           slog.Level
+	// namespaces are those that are served; none means all.
+	namespaces []string
+	level      slog.Level
 }
 
 // parse reads the flags. What it cannot use is an error that names the flag and what was expected.
@@ -29,6 +35,10 @@ func parse(args []string, getenv func(string) string, usage io.Writer) (options,
 	set.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhooks")
 	set.BoolVar(&o.leaderElect, "leader-elect", true, "of several replicas let one lead; all of them serve admission")
 	set.StringVar(&o.namespace, "namespace", o.namespace, "the controller's own namespace, with its lease and its webhook certificate (default $POD_NAMESPACE)")
+	set.Func("namespaces", "the namespaces to serve, separated by commas; empty for all. Caches, Secrets and writes are limited to them (config/namespaced)", func(v string) (err error) {
+		o.namespaces, err = served(v)
+		return err
+	})
 	set.TextVar(&o.level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := set.Parse(args); err != nil {
 		set.SetOutput(usage)
@@ -42,4 +52,21 @@ func parse(args []string, getenv func(string) string, usage io.Writer) (options,
 		return options{}, fmt.Errorf("--webhook-port=%d: expected a port from 1 to 65535", o.webhookPort)
 	}
 	return o, nil
+}
+
+// served reads a list of namespaces.
+func served(list string) ([]string, error) {
+	if list == "" {
+		return nil, nil
+	}
+	names := strings.Split(list, ",")
+	for i, name := range names {
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			return nil, fmt.Errorf("expected names of namespaces with a comma between them, %.63q is none", name)
+		}
+		if slices.Contains(names[:i], name) {
+			return nil, fmt.Errorf("expected each namespace once, %s is there twice", name)
+		}
+	}
+	return names, nil
 }

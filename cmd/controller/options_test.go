@@ -21,6 +21,12 @@ func TestFlagsHaveUsefulDefaults(t *testing.T) {
 	assert.Equal(t, "elsewhere", o.namespace)
 	assert.Equal(t, slog.LevelDebug, o.level)
 	assert.False(t, o.leaderElect)
+	o, err = parse([]string{"--namespaces=team-a,team-b"}, none, nil)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"team-a", "team-b"}, o.namespaces)
+	o, err = parse([]string{"--namespaces="}, none, nil)
+	require.NoError(t, err)
+	assert.Empty(t, o.namespaces, "empty means all")
 }
 
 func TestBadFlagsAreNamedWithWhatIsExpected(t *testing.T) {
@@ -31,6 +37,10 @@ func TestBadFlagsAreNamedWithWhatIsExpected(t *testing.T) {
 		"--webhook-port=70000":   "expected a port from 1 to 65535",
 		"--log-level=loud":       "-log-level",
 		"--leader-elect=perhaps": "-leader-elect",
+		"--namespaces=Team":      `-namespaces: expected names of namespaces with a comma between them, "Team" is none`,
+		"--namespaces=a,":        `-namespaces: expected names of namespaces with a comma between them, "" is none`,
+		"--namespaces=a, b":      `" b" is none`,
+		"--namespaces=a,a":       "-namespaces: expected each namespace once, a is there twice",
 		"serve":                  `unexpected argument "serve": expected flags only`,
 	} {
 		_, err := parse([]string{arg}, none, &bytes.Buffer{})

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -54,10 +56,10 @@ func serve(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if err := setup(mgr, keeper, user, slog.New(lines)); err != nil { //nolint:contextcheck // nothing runs yet
+	if err := setup(mgr, keeper, o.namespaces, user, slog.New(lines)); err != nil { //nolint:contextcheck // nothing runs yet
 		return err
 	}
-	log.Info("starting", "user", user, "namespace", o.namespace)
+	log.Info("starting", "user", user, "namespace", o.namespace, "serves", cmp.Or(strings.Join(o.namespaces, ","), "all namespaces"))
 	return mgr.Start(ctx)
 }
 
@@ -78,6 +80,12 @@ func newManager(config *rest.Config, o options, keeper *certs.Keeper) (manager.M
 		return nil, err
 	}
 	cached := pod.CacheOptions()
+	for _, namespace := range o.namespaces {
+		if cached.DefaultNamespaces == nil {
+			cached.DefaultNamespaces = map[string]cache.Config{}
+		}
+		cached.DefaultNamespaces[namespace] = cache.Config{}
+	}
 	cached.DefaultTransform = cache.TransformStripManagedFields()
 	cached.ByObject[&v1alpha1.AgentRun{}] = cache.ByObject{Transform: deliver.Transform}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{

@@ -20,12 +20,16 @@ import (
 type agents struct {
 	decoder    admission.Decoder
 	controller string // as in runs
+	served     served
 }
 
 // validate refuses Agents whose standing Pod or goals could never be made.
 func (a *agents) validate(_ context.Context, request admission.Request) admission.Response {
 	if trusted(request, a.controller) {
 		return admission.Allowed("")
+	}
+	if refusals := a.served.refusals(request); len(refusals) > 0 {
+		return answer(request, refusals)
 	}
 	var agent v1alpha1.Agent
 	if err := a.decoder.DecodeRaw(request.Object, &agent); err != nil {

@@ -60,7 +60,7 @@ func serve(t *testing.T) {
 		WebhookServer: webhook.NewServer(webhook.Options{Host: at.Host, Port: at.Port, CertDir: at.CertDir}),
 	})
 	require.NoError(t, err)
-	require.NoError(t, admission.SetupWithManager(mgr, apiserver.ControllerUser))
+	require.NoError(t, admission.SetupWithManager(mgr, apiserver.ControllerUser, nil))
 	mgr.GetWebhookServer().Register(pathMeddle, &webhook.Admission{Handler: hooks.HandlerFunc(func(context.Context, hooks.Request) hooks.Response {
 		return hooks.Patched("", jsonpatch.NewOperation("replace", "/spec/goal", "something else"))
 	})})

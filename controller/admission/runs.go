@@ -21,6 +21,7 @@ type runs struct {
 	decoder      admission.Decoder
 	// controller is the user name that our own writes come from.
 	controller string
+	served     served
 }
 
 // trusted users write what the others may not: standing runs and their marks.
@@ -32,6 +33,9 @@ func trusted(request admission.Request, controller string) bool {
 func (r *runs) mutate(ctx context.Context, request admission.Request) admission.Response {
 	if trusted(request, r.controller) || request.Operation != admissionv1.Create {
 		return admission.Allowed("")
+	}
+	if refusals := r.served.refusals(request); len(refusals) > 0 {
+		return answer(request, refusals)
 	}
 	var run v1alpha1.AgentRun
 	if err := r.decoder.DecodeRaw(request.Object, &run); err != nil {
@@ -54,6 +58,9 @@ func (r *runs) mutate(ctx context.Context, request admission.Request) admission.
 func (r *runs) validate(ctx context.Context, request admission.Request) admission.Response {
 	if trusted(request, r.controller) {
 		return admission.Allowed("")
+	}
+	if refusals := r.served.refusals(request); len(refusals) > 0 {
+		return answer(request, refusals)
 	}
 	var run v1alpha1.AgentRun
 	if err := r.decoder.DecodeRaw(request.Object, &run); err != nil {

@@ -31,6 +31,10 @@ const AssetsEnv = "KUBEBUILDER_ASSETS"
 type Options struct {
 	// Webhooks installs config/webhook, pointing at Server.Webhook. Something must serve there, or every write is refused.
 	Webhooks bool
+	// Bare leaves out everything of ours, CRDs and RBAC too: the test installs them as a person does.
+	Bare bool
+	// Audit keeps the API server's audit log, for Server.Audit.
+	Audit bool
 }
 
 // Webhook is where the API server calls the webhooks of a test, and the directory with the certificate to serve there.
@@ -46,6 +50,7 @@ type Server struct {
 	once    sync.Once
 	env     *envtest.Environment
 	config  *rest.Config
+	scratch string // what the server reads and writes beside its own
 	err     error
 }
 
@@ -55,14 +60,30 @@ func New(o Options) *Server { return &Server{options: o} }
 // Main runs a package's tests and stops the server if one of them started it. It returns the exit code.
 func (s *Server) Main(m *testing.M) int {
 	code := m.Run()
-	if s.env == nil {
-		return code
-	}
-	if err := s.env.Stop(); err != nil {
+	if err := s.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the test API server:", err)
 		return max(code, 1)
 	}
 	return code
+}
+
+func (s *Server) stop() error {
+	if s.env == nil {
+		return nil
+	}
+	return errors.Join(s.env.Stop(), os.RemoveAll(s.scratch))
+}
+
+// ForTest is a server for one test; it is stopped with it.
+func ForTest(t testing.TB, o Options) *Server {
+	t.Helper()
+	s := New(o)
+	t.Cleanup(func() {
+		if err := s.stop(); err != nil {
+			t.Errorf("stop the test API server: %v", err)
+		}
+	})
+	return s
 }
 
 // Admin is the configuration of a cluster administrator, with client throttling off. It starts the server when none runs; a
@@ -98,8 +119,18 @@ func (s *Server) start(ctx context.Context) error {
 	s.env = &envtest.Environment{
 		UseExistingCluster:    &existing,
 		BinaryAssetsDirectory: assets,
-		CRDDirectoryPaths:     []string{filepath.Join(root, "config", "crd")},
 		ErrorIfCRDPathMissing: true,
+	}
+	if s.scratch, err = os.MkdirTemp("", "apiserver-"); err != nil {
+		return fmt.Errorf("start: %w", err)
+	}
+	if s.options.Audit {
+		if err := s.keepAudit(); err != nil {
+			return fmt.Errorf("start: %w", err)
+		}
+	}
+	if !s.options.Bare {
+		s.env.CRDDirectoryPaths = []string{filepath.Join(root, "config", "crd")}
 	}
 	if s.options.Webhooks {
 		s.env.WebhookInstallOptions.Paths = []string{filepath.Join(root, "config", "webhook", "webhooks.yaml")}
@@ -108,12 +139,10 @@ func (s *Server) start(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("start: %w", err), s.env.Stop())
 	}
 	s.config.QPS = -1
-	for _, file := range []string{"rbac"} {
-		if err := Apply(ctx, s.config, filepath.Join(root, "config", file)); err != nil {
-			return err
-		}
+	if s.options.Bare {
+		return nil
 	}
-	return nil
+	return Apply(ctx, s.config, filepath.Join(root, "config", "rbac"))
 }
 
 // assets checks the directory beforehand, because a missing binary otherwise shows as a failed start of something else.

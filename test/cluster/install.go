@@ -64,7 +64,7 @@ func (c *Cluster) Install(ctx context.Context, root string, digests map[string]s
 	return c.WaitAdmission(ctx)
 }
 
-// resources are the files that a kustomization names: what people install.
+// resources are the files that a kustomization names, by itself or by directories with one: what people install.
 func resources(dir string) ([]string, error) {
 	file := filepath.Join(dir, kustomization)
 	content, err := os.ReadFile(file) // #nosec G304 -- the project's own manifests
@@ -77,10 +77,22 @@ func resources(dir string) ([]string, error) {
 	if err := yaml.Unmarshal(content, &named); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	for i, name := range named.Resources {
-		named.Resources[i] = filepath.Join(dir, name)
+	var files []string
+	for _, name := range named.Resources {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err != nil {
+			return nil, err
+		} else if !info.IsDir() {
+			files = append(files, path)
+			continue
+		}
+		below, err := resources(path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, below...)
 	}
-	return named.Resources, nil
+	return files, nil
 }
 
 func stamp(deployment *unstructured.Unstructured, digest string) error {

@@ -28,8 +28,9 @@ type Options struct {
 	Scheme             wire.Scheme // HTTPS unless set
 	Address            string // host:port to listen on
 	Concurrency, Queue int
-	// Wrap stands between the listener and the server, to lose or delay what passes.
-	Wrap func(http.Handler) http.Handler
+	// Wrap stands between the listener and the server, to lose or delay what passes; Listen between the network and the listener.
+	Wrap   func(http.Handler) http.Handler
+	Listen func(net.Listener) net.Listener
 }
 
 // Harness is one Pod's harness.
@@ -44,6 +45,7 @@ type Harness struct {
 	journal *journal.Journal
 	http    *http.Server
 	served  chan struct{}
+	cancel  context.CancelFunc // cancels what runs; set while the boot drains
 }
 
 // Start boots a harness; it is stopped at the end of the test.
@@ -95,7 +97,10 @@ func (h *Harness) Boot() {
 		handler = h.Wrap(handler)
 	}
 	h.http = &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
-	h.served = make(chan struct{})
+	h.served, h.cancel = make(chan struct{}), nil
+	if h.Listen != nil {
+		listener = h.Listen(listener)
+	}
 	go func(s *http.Server, served chan struct{}) {
 		defer close(served)
 		_ = s.Serve(listener) // ends with Close
@@ -109,6 +114,11 @@ func (h *Harness) LoseJournal() { h.dir = h.t.TempDir() }
 func (h *Harness) Stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.stop()
+}
+
+// stop is Stop with the lock held.
+func (h *Harness) stop() {
 	if h.http == nil {
 		return
 	}
@@ -125,4 +135,26 @@ func (h *Harness) Drain(ctx context.Context, limit time.Duration) {
 	s := h.server
 	h.mu.Unlock()
 	s.Drain(ctx, limit)
+}
+
+// Terminate is SIGTERM: the boot drains within a limit and then ends as its process would. A second one cancels what runs. It does not
+// wait for any of that.
+func (h *Harness) Terminate(limit time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cancel != nil {
+		h.cancel()
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	h.cancel = cancel
+	go func(s *server.Server) {
+		defer cancel()
+		s.Drain(ctx, limit)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.server == s {
+			h.stop()
+		}
+	}(h.server)
 }

@@ -10,8 +10,12 @@ import (
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
-// HoldPrefix begins a goal that runs until Release or a cancel. Any other goal ends at once with Output(goal).
-const HoldPrefix = "hold "
+// HoldPrefix begins a goal that runs until Release or a cancel, TakePrefix one that runs for the time that follows, such as 5s.
+// Any other goal ends at once with Output(goal).
+const (
+	HoldPrefix = "hold "
+	TakePrefix = "take "
+)
 
 // Output is what a goal yields.
 func Output(goal string) string { return "done: " + goal }
@@ -90,9 +94,20 @@ func (r *Runner) Run(ctx context.Context, w server.Work, start func(session stri
 	r.started[Key{w.Run.UID, w.Attempt}]++
 	r.mu.Unlock()
 	outcome, reason := wire.OutcomeSucceeded, wire.ReasonCompleted
-	if strings.HasPrefix(w.Goal, HoldPrefix) {
+	var over, late <-chan time.Time
+	if taking, ok := strings.CutPrefix(w.Goal, TakePrefix); ok {
+		d, _ := time.ParseDuration(taking)
+		over = time.After(d)
+	}
+	if s := w.Limits.ActiveSeconds; s != nil {
+		late = time.After(time.Duration(*s) * time.Second)
+	}
+	if over != nil || strings.HasPrefix(w.Goal, HoldPrefix) {
 		select {
+		case <-over:
 		case <-r.gate(w.Run.UID):
+		case <-late:
+			outcome, reason = wire.OutcomeFailed, wire.ReasonDeadlineExceeded
 		case <-ctx.Done():
 			outcome, reason = wire.OutcomeCancelled, wire.ReasonCancelled
 		}

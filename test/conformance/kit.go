@@ -1,0 +1,126 @@
+// Package conformance checks any runtime against the wire contract: a case for each requirement that has an ID in SPEC.md. It
+// knows the contract only: it does its own HTTP, byte by byte where shapes matter, and uses nothing of this project's two halves.
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/hearthdev/hearth/challenge"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+// Goals that the runtime under test should carry out, unless told otherwise.
+const (
+	DefaultGoalQuick = "Reply with the single word ok."
+	DefaultGoalSlow  = "Run the command: sleep 8. Then reply with the single word ok."
+	// DefaultPatience is how long the kit waits for an attempt to end, or for a listener to be back.
+	DefaultPatience = time.Minute
+)
+
+// Options of a run of the kit. Restart, Drain, Start and Select may be nil.
+type Options struct {
+	Target   *url.URL      // http://host:port or https://host:port of the delivery listener
+	Identity wire.Identity // of the Pod under test
+	Root     string        // the Pod's root secret
+	// GoalQuick is a goal that the runtime's agent ends soon, GoalSlow one that it works on for at least five seconds and then ends.
+	GoalQuick, GoalSlow string
+	Patience            time.Duration
+	// Restart ends the harness, by force or not, and starts it again on the same data and address.
+	Restart func(context.Context) error
+	// Drain sends SIGTERM.
+	Drain func(context.Context) error
+	// Start runs another harness in the foreground, with its own data and ports, with these variables in its environment. It
+	// returns when that harness ended, nil for exit code 0.
+	Start  func(ctx context.Context, environ []string) error
+	Select *regexp.Regexp // of case IDs; the others are not run
+	// Progress gets a line for each case as it ends.
+	Progress io.Writer
+}
+
+// Kit runs cases against one runtime.
+type Kit struct {
+	Options
+	keys challenge.Keys
+}
+
+// New checks the options.
+func New(o Options) (*Kit, error) {
+	if o.Target == nil || o.Target.Host == "" || o.Target.Scheme != "http" && o.Target.Scheme != "https" {
+		return nil, fmt.Errorf("target: expected http://host:port or https://host:port")
+	}
+	if o.Identity.PodName == "" || o.Identity.PodUID == "" {
+		return nil, fmt.Errorf("pod: expected its name and its UID")
+	}
+	keys, err := challenge.Derive([]byte(o.Root), o.Identity.PodUID)
+	if err != nil {
+		return nil, fmt.Errorf("token: %w", err)
+	}
+	o.GoalQuick, o.GoalSlow = orElse(o.GoalQuick, DefaultGoalQuick), orElse(o.GoalSlow, DefaultGoalSlow)
+	if o.Patience <= 0 {
+		o.Patience = DefaultPatience
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	return &Kit{Options: o, keys: keys}, nil
+}
+
+// Run runs every case, one after the other, and fails only when nothing answers at the target.
+func (k *Kit) Run(ctx context.Context) (Report, error) {
+	conn, err := k.dialPlain(ctx)
+	if err != nil {
+		return Report{}, fmt.Errorf("nothing answers at the target: %w", err)
+	}
+	_ = conn.Close()
+	report := Report{Target: k.Target.String(), Pod: k.Identity.PodName}
+	for _, c := range Cases() {
+		began := time.Now()
+		r := Result{ID: c.ID, Title: c.Title}
+		if why := k.skip(c); why != "" {
+			r.Verdict, r.Why = NotRun, why
+		} else if c.tls && k.Target.Scheme != "https" {
+			r.Verdict, r.Why = NotApplicable, "applies to https targets only"
+		} else {
+			r.Verdict, r.Why = k.try(ctx, c)
+			r.Why = k.withoutSecrets(r.Why)
+		}
+		r.Millis = time.Since(began).Milliseconds()
+		report.Results = append(report.Results, r)
+		_, _ = fmt.Fprintf(k.Progress, "%-7s %s %s\n", r.Verdict, r.ID, r.Title)
+	}
+	return report, nil
+}
+
+// skip tells why a case cannot be run.
+func (k *Kit) skip(c Case) string {
+	switch {
+	case k.Select != nil && !k.Select.MatchString(c.ID):
+		return "not selected"
+	case c.needs == restarts && k.Restart == nil:
+		return "needs --restart-cmd"
+	case c.needs == drains && k.Drain == nil:
+		return "needs --drain-cmd"
+	case c.needs == starts && k.Start == nil:
+		return "needs --start-cmd"
+	default:
+		return ""
+	}
+}
+
+// withoutSecrets keeps goals and the token out of what is told, whatever an answer or a command's output had in it.
+func (k *Kit) withoutSecrets(s string) string {
+	return strings.NewReplacer(k.Root, "[token]", k.GoalQuick, "[goal]", k.GoalSlow, "[goal]").Replace(s)
+}
+
+func orElse(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}

@@ -70,7 +70,7 @@ verify: ## fail if generated files or go.mod drifted
 
 .PHONY: build
 build: ## the binaries, into bin/
-	@go build -ldflags '-s -w' -o bin/ ./cmd/...
+	@go build -ldflags '-s -w' -o bin/ ./cmd/... ./test/conformance/hearth-conformance
 
 .PHONY: setup
 setup: ## install what tests need from Debian (nothing when it is there)

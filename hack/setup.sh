@@ -8,6 +8,7 @@ missing=()
 command -v gcc >/dev/null || missing+=(gcc libc6-dev)
 command -v unshare >/dev/null || missing+=(util-linux)
 command -v column >/dev/null || missing+=(bsdextrautils)
+command -v python3 >/dev/null || missing+=(python3)
 [ -e /etc/ssl/certs/ca-certificates.crt ] || missing+=(ca-certificates)
 [ ${#missing[@]} -eq 0 ] && exit 0
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then

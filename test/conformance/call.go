@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -97,8 +98,13 @@ func (k *Kit) encode(c call) []byte {
 
 // exchange sends bytes on a connection of their own and reads one response.
 func (k *Kit) exchange(ctx context.Context, c call, raw []byte) (answer, error) {
+	return k.over(c, raw, func() (net.Conn, error) { return k.dial(ctx) })
+}
+
+// over is exchange on a connection made by dial.
+func (k *Kit) over(c call, raw []byte, dial func() (net.Conn, error)) (answer, error) {
 	a := answer{asked: k.request(c), what: c.method + " " + strings.SplitN(c.target, "?", 2)[0]}
-	conn, err := k.dial(ctx)
+	conn, err := dial()
 	if err != nil {
 		return a, err
 	}
@@ -133,7 +139,12 @@ func (k *Kit) dialPlain(ctx context.Context) (net.Conn, error) {
 	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", k.Target.Host) //nolint:wrapcheck // has the address
 }
 
-func (k *Kit) dial(ctx context.Context) (net.Conn, error) { return k.dialPlain(ctx) }
+func (k *Kit) dial(ctx context.Context) (net.Conn, error) {
+	if k.Target.Scheme == "https" {
+		return k.secure(ctx, func(*tls.Config) {})
+	}
+	return k.dialPlain(ctx)
+}
 
 // verifies tells whether the answer is the target's, over exactly what was sent.
 func (k *Kit) verifies(a answer) bool {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hearthdev/hearth/challenge"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/test/harness"
 )
 
@@ -19,7 +20,11 @@ const slowGoal = harness.TakePrefix + "5s"
 // against are the options for a harness in this process.
 func against(t *testing.T, h *harness.Harness) Options {
 	t.Helper()
-	target, err := url.Parse("http://" + h.Address)
+	scheme := "https"
+	if h.Scheme == wire.SchemeHTTP {
+		scheme = "http"
+	}
+	target, err := url.Parse(scheme + "://" + h.Address)
 	require.NoError(t, err)
 	return Options{
 		Target: target, Identity: h.Identity, Root: harness.Root, GoalQuick: "quick", GoalSlow: slowGoal, Patience: 15 * time.Second,
@@ -90,6 +95,11 @@ func passes(t *testing.T, r Report, notApplicable string) {
 }
 
 // R57: the kit is green against our own server and journal.
-func TestOurServerPassesOverHTTP(t *testing.T) {
-	passes(t, run(t, against(t, harness.Start(t, harness.Options{}))), "https targets only")
+func TestOurServerPasses(t *testing.T) {
+	for scheme, notApplicable := range map[wire.Scheme]string{wire.SchemeHTTP: "https targets only", wire.SchemeHTTPS: ""} {
+		t.Run(string(scheme), func(t *testing.T) {
+			t.Parallel()
+			passes(t, run(t, against(t, harness.Start(t, harness.Options{Scheme: scheme}))), notApplicable)
+		})
+	}
 }

@@ -26,7 +26,7 @@ const Root = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 type Options struct {
 	Identity           wire.Identity
 	Scheme             wire.Scheme // HTTPS unless set
-	Address            string // host:port to listen on
+	Address            string      // host:port to listen on
 	Concurrency, Queue int
 	// Wrap stands between the listener and the server, to lose or delay what passes; Listen between the network and the listener.
 	Wrap   func(http.Handler) http.Handler

@@ -23,6 +23,8 @@ const (
 	SystemNamespace = "hearth-system"
 	// Controller is the name of its Deployment and of its folder in images/.
 	Controller = "controller"
+	// ControllerAccount is the name of its service account.
+	ControllerAccount = "hearth-controller"
 
 	kustomization = "kustomization.yaml"
 	// digestAnnotation on the controller's Pods makes a new image under the same tag roll out.

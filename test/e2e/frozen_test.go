@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"net/http"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
@@ -31,45 +31,103 @@ const (
 `
 )
 
-// TestStrangerInAReadyPod is the harder half of row 27: the harness is frozen, so its Pod stays Ready and its connections stay open, and
-// each new connection to the delivery port reaches somebody else. Every connection is challenged, not only the first.
+// What a waiting run's message says of each kind of stranger (docs/operating.md).
+const (
+	saysNoTLS       = "does not speak TLS 1.3"
+	saysOtherKey    = "another TLS key than the Pod's"
+	saysNoHandshake = "nobody at the Pod's address ended the TLS handshake"
+	saysNoProof     = "nobody there could prove to be the Pod"
+)
+
+// meeting is a stranger in a Pod that reads Ready.
+type meeting struct {
+	agent, kind string
+	// alive: the harness is killed and started again behind the stranger, instead of frozen. A relay needs somebody to relay to.
+	alive bool
+	says  string
+}
+
+// TestStrangerInAReadyPod is the harder half of row 27: the Pod stays Ready, and each new connection to its delivery port reaches somebody
+// else. Each kind of stranger is told nothing and believed nothing, and the waiting run says at once what kind it is.
 func TestStrangerInAReadyPod(t *testing.T) {
 	r := newRoom(t, "frozen")
+	const clear = "clear"
+	r.agent(clear, func(spec *hearthv1.AgentSpec) { spec.Runtime.Delivery.Scheme = hearthv1.DeliveryHTTP })
 	r.readyAgent(reviewer, nil)
-	pod := r.pod(reviewer)
+	r.waitReady(clear)
+	for name, m := range map[string]meeting{
+		"silent":            {agent: reviewer, kind: kindSilent, says: saysNoHandshake},
+		"plain":             {agent: reviewer, kind: kindPlain, says: saysNoTLS},
+		"relay":             {agent: reviewer, kind: kindRelay, alive: true, says: saysOtherKey},
+		"plain-scheme-http": {agent: clear, kind: kindPlain, says: saysNoProof},
+	} {
+		t.Run(name, func(t *testing.T) { (&room{t: t, namespace: r.namespace, watched: r.watched}).meets(name, m) })
+	}
+}
+
+func (r *room) meets(name string, m meeting) {
+	r.t.Helper()
+	r.waitReady(m.agent)
+	pod := r.pod(m.agent)
 	sandbox, harness := sandboxProcess(pod), mainProcess(pod, hearthv1.AgentContainer)
 	if sandbox == 0 || harness == 0 {
-		t.Skip("SKIPPED, NOT PASSED: the Pod's processes are not on this machine, so nobody can stand in its network")
+		r.t.Skip("SKIPPED, NOT PASSED: the Pod's processes are not on this machine, so nobody can stand in its network")
 	}
-	r.succeeds("before", reviewer)
-	token := r.token(pod)
-
-	s := startStranger(t, sandbox, pod, strangerPort)
+	r.succeeds("before-"+name, m.agent)
+	s := startStranger(r.t, sandbox, pod, m.kind, strangerPort)
 	r.wait("the stranger to listen", shortly, func(context.Context) (bool, string, error) { return s.holds("listening"), "not yet", nil })
-	nft(t, sandbox, redirect)
-	require.NoError(t, syscall.Kill(harness, syscall.SIGSTOP))
-	t.Cleanup(func() { _ = syscall.Kill(harness, syscall.SIGCONT) })
+	nft(r.t, sandbox, redirect)
+	thaw := r.takeAway(pod, harness, m.alive)
 
 	canary := "canary" + rand.Text()
-	r.ask("secret-work", reviewer, "shell: echo "+canary+" >> "+effects, "say: carried out "+canary)
-	r.wait("the controller to ask the stranger", patiently, func(context.Context) (bool, string, error) {
-		n := len(s.requests(t))
-		return n >= enoughRequests, fmt.Sprintf("%d requests", n), nil
+	run := "secret-" + name
+	r.ask(run, m.agent, "shell: echo "+canary+" >> "+effects+name, "say: carried out "+canary)
+	waiting := r.await(run, "to say whom it met", patiently, func(run *hearthv1.AgentRun) bool {
+		require.Nil(r.t, run.Status.CompletionTime, "the stranger was believed: %s", run.Status.Message)
+		return succeeded(run).Reason == hearthv1.ReasonTargetUnreachable && strings.Contains(succeeded(run).Message, m.says)
 	})
-	run := r.await("secret-work", "to be there", shortly, func(*hearthv1.AgentRun) bool { return true })
-	assert.Nil(t, run.Status.CompletionTime, "the stranger's answer was believed")
-	nft(t, sandbox, "delete table ip stranger\n")
-	require.NoError(t, syscall.Kill(harness, syscall.SIGCONT))
+	assert.Equal(r.t, hearthv1.PhasePending, waiting.Status.Phase)
+	assert.Equal(r.t, corev1.ConditionTrue, podCondition(r.pod(m.agent), corev1.PodReady).Status, "all the while the Pod reads Ready")
+	r.wait("the controller to try the stranger", patiently, func(context.Context) (bool, string, error) {
+		n := s.connections(r.t)
+		return n >= enoughConnections, fmt.Sprintf("%d connections", n), nil
+	})
+	nft(r.t, sandbox, "delete table ip stranger\n")
+	thaw()
+	s.stop(r.t)
 
-	run = r.ended("secret-work", patiently)
-	require.Equal(t, metav1.ConditionTrue, succeeded(run).Status, "%s: %s", succeeded(run).Reason, run.Status.Message)
-	assert.Zero(t, run.Status.Delivery.Losses, "nothing was lost")
-	assert.Equal(t, []string{canary}, r.lines(t.Context(), pod, effects), "I1: one side effect")
-	for _, request := range s.requests(t) {
-		assert.Equal(t, http.MethodPost+" "+challengePath, request, "the stranger got something else than the challenge")
+	ended := r.ended(run, patiently)
+	require.Equal(r.t, metav1.ConditionTrue, succeeded(ended).Status, "%s: %s", succeeded(ended).Reason, ended.Status.Message)
+	assert.Zero(r.t, ended.Status.Delivery.Losses, "nothing was lost")
+	assert.Equal(r.t, []string{canary}, r.lines(r.t.Context(), pod, effects+name), "I1: one side effect")
+	words := map[string]string{"goal": canary, "root secret": r.token(pod)}
+	if m.says == saysNoProof {
+		s.heardChallengesOnly(r.t, words)
+		return
 	}
-	assert.NotContains(t, s.bytes(t), canary, "the stranger was told the goal")
-	assert.False(t, strings.Contains(s.bytes(t), token), "the stranger was told the root secret") //nolint:testifylint // the secret is not shown
+	words["Pod's name"] = pod.Name
+	s.heardHandshakesOnly(r.t, words)
+}
+
+// takeAway has the connections to the harness end: it is frozen, until the returned function is called, or killed and waited for.
+func (r *room) takeAway(pod *corev1.Pod, harness int, alive bool) (thaw func()) {
+	r.t.Helper()
+	if !alive {
+		require.NoError(r.t, syscall.Kill(harness, syscall.SIGSTOP))
+		r.t.Cleanup(func() { _ = syscall.Kill(harness, syscall.SIGCONT) })
+		return func() { require.NoError(r.t, syscall.Kill(harness, syscall.SIGCONT)) }
+	}
+	kill(r.t, harness)
+	r.wait("the next harness behind the stranger", patiently, func(ctx context.Context) (bool, string, error) {
+		var now corev1.Pod
+		if err := suite.Client.Get(ctx, r.key(pod.Name), &now); err != nil {
+			return false, "", err
+		}
+		next := mainProcess(&now, hearthv1.AgentContainer)
+		ready := podCondition(&now, corev1.PodReady).Status == corev1.ConditionTrue
+		return next != 0 && next != harness && ready, string(now.Status.Phase), nil
+	})
+	return func() {}
 }
 
 // nft applies rules in the network that a process has.

@@ -25,8 +25,11 @@ const (
 	envRemote = "HEARTH_E2E_REMOTE"
 	// envStranger makes this binary the stranger of TestStranger, which keeps what it hears in that directory.
 	envStranger = "HEARTH_E2E_STRANGER"
-	// envStrangerPort is the port it takes.
+	// envStrangerPort is the port it takes, envStrangerKind what it does there.
 	envStrangerPort = "HEARTH_E2E_STRANGER_PORT"
+	envStrangerKind = "HEARTH_E2E_STRANGER_KIND"
+	// envWiretap makes this binary the wiretap of TestTheGoalIsNotOnTheWire, which keeps what goes over the delivery port in that file.
+	envWiretap = "HEARTH_E2E_WIRETAP"
 
 	setupLimit = 30 * time.Minute
 	agentImage = "localhost/hearth-agent-goose:dev"
@@ -44,6 +47,9 @@ var suite struct {
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(envStranger); dir != "" {
 		os.Exit(beStranger(dir))
+	}
+	if file := os.Getenv(envWiretap); file != "" {
+		os.Exit(beWiretap(file))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	started := time.Now()

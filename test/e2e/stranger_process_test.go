@@ -23,15 +23,21 @@ import (
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
+// The kinds of stranger, and the files each writes.
 const (
-	heardFile    = "heard"
-	requestsFile = "requests"
-	answerBytes  = 32
-	tryEvery     = time.Millisecond
+	kindPlain  = "plain"  // answers each request in plain HTTP, as friendly as can be
+	kindSilent = "silent" // accepts and says nothing
+	kindRelay  = "relay"  // ends TLS with a key of its own and passes on what it reads to the real harness
+
+	heardFile       = "heard"
+	requestsFile    = "requests"
+	connectionsFile = "connections"
+	answerBytes     = 32
+	tryEvery        = time.Millisecond
 )
 
-// beStranger is the stranger's main: it takes port 4100 once it is free, keeps every byte it hears in dir, and answers each request
-// 200 with what a harness would say, but for the proof that it is one.
+// beStranger is the stranger's main: it takes a port once it is free, keeps every byte it hears in dir, and serves each connection
+// as its kind does.
 func beStranger(dir string) int {
 	if err := listenAsStranger(context.Background(), dir); err != nil {
 		fmt.Fprintln(os.Stderr, "stranger:", err)
@@ -41,11 +47,15 @@ func beStranger(dir string) int {
 }
 
 func listenAsStranger(ctx context.Context, dir string) error {
-	heard, err := os.OpenFile(filepath.Join(dir, heardFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
+	ear := &ear{}
+	for name, file := range map[string]**os.File{heardFile: &ear.heard, requestsFile: &ear.requests, connectionsFile: &ear.connections} {
+		opened, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		*file = opened
 	}
-	requests, err := os.OpenFile(filepath.Join(dir, requestsFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	serve, err := ear.server(os.Getenv(envStrangerKind))
 	if err != nil {
 		return err
 	}
@@ -59,13 +69,16 @@ func listenAsStranger(ctx context.Context, dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, "listening"), nil, 0o600); err != nil {
 		return err
 	}
-	ear := &ear{heard: heard, requests: requests}
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
 			return err
 		}
-		go ear.hear(conn)
+		go func() {
+			defer func() { _ = conn.Close() }()
+			ear.note(ear.connections, "one\n")
+			serve(overheard{conn, ear})
+		}()
 	}
 }
 
@@ -84,41 +97,72 @@ func takePort(ctx context.Context, address string) (net.Listener, error) {
 
 // ear writes down what connections say.
 type ear struct {
-	mu              sync.Mutex
-	heard, requests *os.File
+	mu                           sync.Mutex
+	heard, requests, connections *os.File
 }
 
-func (e *ear) Write(p []byte) (int, error) {
+func (e *ear) server(kind string) (func(net.Conn), error) {
+	switch kind {
+	case kindPlain:
+		return e.plain, nil
+	case kindSilent:
+		return func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, nil
+	case kindRelay:
+		return e.relay()
+	default:
+		return nil, fmt.Errorf("no stranger is of kind %q", kind)
+	}
+}
+
+func (e *ear) note(file *os.File, text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.heard.Write(p)
+	_, _ = file.WriteString(text)
 }
 
-func (e *ear) hear(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
-	from := bufio.NewReader(io.TeeReader(conn, e))
+// overheard is a connection of which every byte read is kept.
+type overheard struct {
+	net.Conn
+	by *ear
+}
+
+func (c overheard) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.by.note(c.by.heard, string(p[:n]))
+	return n, err
+}
+
+// plain answers at once what is no HTTP, as web servers do.
+func (e *ear) plain(conn net.Conn) {
+	from := bufio.NewReader(conn)
 	for {
-		request, err := http.ReadRequest(from)
+		first, err := from.Peek(1)
 		if err != nil {
+			return
+		}
+		var request *http.Request
+		if first[0] >= 'A' && first[0] <= 'Z' {
+			request, err = http.ReadRequest(from)
+		}
+		if err != nil || request == nil {
+			_, _ = io.WriteString(conn, lie(""))
 			_, _ = io.Copy(io.Discard, from) // what is no request is kept too
 			return
 		}
 		if _, err := io.Copy(io.Discard, request.Body); err != nil {
 			return
 		}
-		e.mu.Lock()
-		_, _ = fmt.Fprintf(e.requests, "%s %s\n", request.Method, request.URL.Path)
-		e.mu.Unlock()
-		if _, err := io.WriteString(conn, lie(request)); err != nil {
+		e.note(e.requests, fmt.Sprintf("%s %s\n", request.Method, request.URL.Path))
+		if _, err := io.WriteString(conn, lie(request.URL.Path)); err != nil {
 			return
 		}
 	}
 }
 
-// lie is the friendliest answer to a request.
-func lie(request *http.Request) string {
+// lie is the friendliest answer to a request of that path.
+func lie(path string) string {
 	var body any = wire.Attempt{State: wire.StateFinished, Envelope: &wire.Envelope{Outcome: wire.OutcomeSucceeded, Reason: wire.ReasonCompleted}}
-	if strings.HasSuffix(request.URL.Path, "/challenge") {
+	if strings.HasSuffix(path, "/challenge") {
 		body = wire.ChallengeAnswer{
 			APIVersion: wire.APIVersion,
 			Identity:   wire.Identity{Namespace: os.Getenv("POD_NAMESPACE"), PodName: os.Getenv("POD_NAME"), PodUID: os.Getenv("POD_UID")},

@@ -29,6 +29,12 @@ const (
 	dnsHealth       = loopback + ":18181"
 )
 
+// The audit log is at most so many files of so many megabytes, and the one that is written.
+const (
+	auditMegabytes = "64"
+	auditBackups   = "3"
+)
+
 // storage is what the API server needs, and containerd, which needs nothing.
 func (p Place) storage(b Binaries) []component {
 	return []component{{
@@ -69,6 +75,8 @@ func (p Place) apiserver(b Binaries) component {
 			"--service-account-key-file=" + p.pki("sa.pub"), "--service-account-signing-key-file=" + p.pki("sa.key"),
 			"--service-cluster-ip-range=" + Services,
 			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
+			"--audit-policy-file=" + p.path("audit.yaml"), "--audit-log-path=" + p.Log("audit"),
+			"--audit-log-maxsize=" + auditMegabytes, "--audit-log-maxbackup=" + auditBackups,
 			// Webhook Services are reached by endpoint, without waiting for kube-proxy.
 			"--enable-aggregator-routing=true",
 		},

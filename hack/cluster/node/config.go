@@ -49,6 +49,7 @@ func (p Place) writeConfiguration() error {
 		"cni.conflist":    "cni/10-hearth.conflist",
 		"kubelet.yaml":    "kubelet.yaml",
 		"Corefile":        "Corefile",
+		"audit.yaml":      "audit.yaml",
 		"nat.nft":         "nat.nft",
 	} {
 		content, err := render(name, values)

@@ -39,6 +39,9 @@ func (s *Server) routes() http.Handler {
 // serve buffers the response of the chain, because the answer covers its status and body, and signs it: refusals, unknown
 // endpoints and recovered panics included. Only a request without a well-formed challenge gets no answer.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if len(r.TransferEncoding) > 0 {
+		w.Header().Set("Connection", "close") // net/http does not say whether there was a Content-Length, too (RFC 9112, 6.3)
+	}
 	nonces := r.Header.Values(wire.HeaderChallenge)
 	if len(nonces) != 1 || !challenge.Valid(nonces[0]) {
 		p := wire.Malformed(wire.HeaderChallenge, fmt.Sprintf("one challenge of %d characters", challenge.Length))
@@ -81,6 +84,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, asked chal
 	if hostName(r.Host) != s.cfg.Identity.PodName {
 		return wire.NewProblem(wire.CodeMisdirected, "Host: expected the name of this Pod")
 	}
+	defer gate.Release(r.Context())
 	body, p := readBody(w, r)
 	if p != nil {
 		return p
@@ -115,7 +119,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *wire.Problem) {
 	var body []byte
 	var err error
 	if r.ContentLength <= wire.MaxBodyBytes {
-		body, err = io.ReadAll(io.LimitReader(r.Body, wire.MaxBodyBytes+1))
+		body, err = io.ReadAll(gate.Reader(r.Context(), io.LimitReader(r.Body, wire.MaxBodyBytes+1)))
 	}
 	switch {
 	case r.ContentLength > wire.MaxBodyBytes || len(body) > wire.MaxBodyBytes:

@@ -2,16 +2,21 @@ package server
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/hearthdev/hearth/challenge"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
@@ -73,4 +78,38 @@ func strangersKeepNobodyOut(t *testing.T, scheme wire.Scheme) {
 	r, _ := h.request(h.call(http.MethodGet, wire.RunsPath, nil))
 	require.NoError(t, r.Write(mine))
 	assert.Equal(t, http.StatusOK, status(), "who has proven something stays")
+}
+
+// Row 40: what strangers send is in memory for a few of them at a time; who holds the most makes room, and a caller with a body of
+// any size gets through.
+func TestStrangersBodiesAreBoundedTogether(t *testing.T) {
+	h := build(t, func(c *Config) { c.Scheme = wire.SchemeHTTP })
+	address := h.listen()
+	const strangers = 4 * MaxStrangersBytes / wire.MaxBodyBytes
+	thrownOut := make(chan struct{}, strangers)
+	body := []byte(fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\n%s: %s\r\nContent-Length: %d\r\n\r\n%s", wire.RunsPath, testIdentity.PodName,
+		wire.HeaderChallenge, strings.Repeat("A", challenge.Length), wire.MaxBodyBytes, strings.Repeat("x", wire.MaxBodyBytes-1)))
+	for range strangers {
+		conn := h.dial(address)
+		require.NoError(t, conn.SetDeadline(time.Now().Add(readTimeout/2)), "before their time is over")
+		go func() {
+			_, err := conn.Write(body)
+			if err == nil {
+				_, err = io.Copy(io.Discard, conn)
+			}
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				thrownOut <- struct{}{}
+			}
+		}()
+	}
+	for range strangers - MaxStrangersBytes/wire.MaxBodyBytes {
+		select {
+		case <-thrownOut:
+		case <-time.After(readTimeout / 2):
+			require.Fail(t, "strangers fill the memory")
+		}
+	}
+	large := h.call(http.MethodPost, wire.RunsPath, h.delivery("run", 1))
+	large.body = append(large.body, bytes.Repeat([]byte(" "), wire.MaxBodyBytes-len(large.body))...)
+	assert.Equal(t, http.StatusAccepted, h.over(address, large).status)
 }

@@ -20,8 +20,11 @@ const (
 	MaxConnections = 128
 	// MaxHeld bounds the requests held open by Prefer: wait; one more is answered at once.
 	MaxHeld = 64
-	// MaxHeaderBytes bounds a request's line and headers.
-	MaxHeaderBytes = 16 << 10
+	// MaxHeaderBytes bounds a request's line and headers; net/http adds 4 KiB. Parsed, headers take about 20 times their size.
+	MaxHeaderBytes = 4 << 10
+	// MaxStrangersBytes bounds the bodies that are in memory for all connections together on which nothing was proven. Whoever
+	// holds the most is thrown out.
+	MaxStrangersBytes = 8 << 20
 
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second // header and body; lifted once the body is there
@@ -33,6 +36,7 @@ const (
 // Listener is a listener as Serve wants it: bounded, and speaking TLS unless the scheme is HTTP (SPEC.md, Confidentiality).
 func (s *Server) Listener(plain net.Listener) net.Listener {
 	bounded := gate.New(plain, MaxConnections)
+	bounded.Bytes = MaxStrangersBytes
 	if s.tls == nil {
 		return bounded
 	}
@@ -50,7 +54,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		MaxHeaderBytes:    MaxHeaderBytes,
 		ConnContext:       gate.With,
 		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // HTTP/1.1 only
-		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+		// Not even OPTIONS * is answered to whoever has no challenge.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(s.Listener(listener)) }()

@@ -4,6 +4,7 @@ package gate
 import (
 	"container/list"
 	"context"
+	"io"
 	"net"
 	"sync"
 )
@@ -14,10 +15,14 @@ import (
 // address of its own: behind a NAT, a mesh or a port-forward many callers share one, and strangers there could use it up.
 type Listener struct {
 	net.Listener
+	// Bytes bounds what the requests of all strangers together may hold in memory, where a Reader reads them; no bound when 0.
+	// Set it before the first Accept.
+	Bytes int
 	limit int
 
 	mu        sync.Mutex
 	open      int
+	held      int            // bytes, by all strangers
 	strangers list.List      // of *Conn, oldest first
 	from      map[string]int // how many strangers an address has
 }
@@ -28,6 +33,7 @@ type Conn struct {
 	gate     *Listener
 	address  string
 	stranger *list.Element // nil once something was proven, or it was closed
+	held     int           // bytes, while it is a stranger
 	closed   bool
 }
 
@@ -111,6 +117,7 @@ func (c *Conn) known() {
 	if c.stranger == nil {
 		return
 	}
+	c.release()
 	c.gate.strangers.Remove(c.stranger)
 	c.stranger = nil
 	if c.gate.from[c.address]--; c.gate.from[c.address] == 0 {
@@ -145,6 +152,62 @@ func Proven(ctx context.Context) {
 	if c, _ := ctx.Value(key{}).(*Conn); c != nil {
 		c.Proven()
 	}
+}
+
+// Reader counts what is read of a request while its connection is a stranger's. Where all strangers hold more than the gate's
+// Bytes, the one that holds the most is thrown out; among equals the oldest. The context is the request's; without a gate it
+// counts nothing.
+func Reader(ctx context.Context, r io.Reader) io.Reader {
+	if c, _ := ctx.Value(key{}).(*Conn); c != nil && c.gate.Bytes > 0 {
+		return reader{r, c}
+	}
+	return r
+}
+
+// Release says that what was read of a request is held no longer.
+func Release(ctx context.Context) {
+	if c, _ := ctx.Value(key{}).(*Conn); c != nil {
+		c.gate.mu.Lock()
+		defer c.gate.mu.Unlock()
+		c.release()
+	}
+}
+
+type reader struct {
+	io.Reader
+	conn *Conn
+}
+
+func (r reader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.conn.hold(n)
+	return n, err //nolint:wrapcheck // io.EOF must stay what it is
+}
+
+func (c *Conn) hold(n int) {
+	g := c.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if c.stranger == nil {
+		return
+	}
+	c.held += n
+	g.held += n
+	for g.held > g.Bytes {
+		var most *Conn
+		for e := g.strangers.Front(); e != nil; e = e.Next() {
+			if s := e.Value.(*Conn); most == nil || s.held > most.held {
+				most = s
+			}
+		}
+		_ = most.leave()
+	}
+}
+
+// release forgets what a connection held; the gate's lock is held.
+func (c *Conn) release() {
+	c.gate.held -= c.held
+	c.held = 0
 }
 
 // host is an address without its port.

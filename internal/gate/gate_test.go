@@ -2,7 +2,9 @@ package gate
 
 import (
 	"crypto/tls"
+	"io"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -103,6 +105,36 @@ func TestAcceptNeverWaitsForRoom(t *testing.T) {
 	require.NoError(t, g.Close())
 	_, err = g.Accept()
 	assert.ErrorIs(t, err, net.ErrClosed)
+}
+
+// What strangers hold together is bounded, and who holds little is not thrown out for who holds much.
+func TestTheStrangerThatHoldsTheMostMakesRoom(t *testing.T) {
+	g := New(nil, 10)
+	g.Bytes = 100
+	read := func(c *Conn, n int) {
+		_, err := io.ReadAll(Reader(With(t.Context(), c), strings.NewReader(strings.Repeat("x", n))))
+		require.NoError(t, err)
+	}
+	modest, greedy, next, known := come(t, g, "a:1"), come(t, g, "b:1"), come(t, g, "c:1"), come(t, g, "d:1")
+	known.Proven()
+	read(modest, 10)
+	read(known, 1000)
+	read(greedy, 60)
+	assert.False(t, modest.closed || greedy.closed || next.closed)
+	read(next, 40)
+	assert.True(t, greedy.closed)
+	assert.False(t, modest.closed || next.closed || known.closed)
+	assert.Equal(t, 50, g.held)
+	Release(With(t.Context(), next))
+	assert.Equal(t, 10, g.held)
+	modest.Proven()
+	assert.Zero(t, g.held)
+	read(greedy, 1000)
+	assert.Zero(t, g.held, "who was thrown out holds nothing")
+	read(next, 101)
+	assert.True(t, next.closed, "nobody may hold more than all")
+	Release(t.Context())
+	assert.Zero(t, g.held)
 }
 
 // A proof is told by a request's context, through TLS as without.

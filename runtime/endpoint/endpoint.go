@@ -19,8 +19,8 @@ import (
 // Limits of the listener.
 const (
 	DefaultAddr       = ":4000"
-	MaxConnections    = 1024
-	maxHeaderBytes    = 16 << 10
+	MaxConnections    = 256
+	maxHeaderBytes    = 8 << 10 // net/http adds 4 KiB; parsed, headers take about 20 times their size
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
 	writeTimeout      = 30 * time.Second
@@ -82,7 +82,10 @@ func (e *Endpoint) Bind(ctx context.Context) error {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnContext:       gate.With,
 		ErrorLog:          slog.NewLogLogger(e.cfg.Log.Handler(), slog.LevelDebug),
+		// OPTIONS * is no health check here.
+		DisableGeneralOptionsHandler: true,
 	}
 	served := make(chan struct{})
 	go func() {

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -136,9 +138,26 @@ func TestAnAddressThatIsNoneIsNamed(t *testing.T) {
 	assert.ErrorContains(t, e.Bind(t.Context()), "acp: listen on nonsense")
 }
 
-// Fault row 40: the number of connections is bounded, and strangers who stay keep neither a probe nor the next client out.
+// Fault row 40: the number of connections is bounded, and strangers who stay keep neither a probe nor the next client out. Who
+// has presented a key stays.
 func TestConnectionsAreBoundedAndTheNextOneGetsIn(t *testing.T) {
-	e, _ := open(t, Config{MaxConnections: 2})
+	e, _ := open(t, Config{MaxConnections: 3, Keys: Keys{View: "view-key"}})
+	known, err := new(net.Dialer).DialContext(t.Context(), "tcp", e.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = known.Close() })
+	answers := bufio.NewReader(known)
+	ask := func() {
+		_, err := io.WriteString(known, "GET /acp HTTP/1.1\r\nHost: x\r\nX-Secret-Key: view-key\r\n\r\n")
+		require.NoError(t, err)
+		response, err := http.ReadResponse(answers, nil)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		assert.Equal(t, http.StatusNotImplemented, response.StatusCode)
+	}
+	ask()
+	defer ask()
 	var conns []net.Conn
 	for range 6 {
 		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", e.Addr())
@@ -151,6 +170,7 @@ func TestConnectionsAreBoundedAndTheNextOneGetsIn(t *testing.T) {
 		conns = append(conns, c)
 	}
 	for _, c := range conns[:4] {
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(idleTimeout/4)), "well before any timeout of the endpoint would do it")
 		_, err := io.Copy(io.Discard, c)
 		if err != nil {
 			assert.ErrorContains(t, err, "reset")
@@ -161,5 +181,21 @@ func TestConnectionsAreBoundedAndTheNextOneGetsIn(t *testing.T) {
 		require.NoError(t, err)
 		_, err = io.Copy(io.Discard, c)
 		require.NoError(t, err, "the newest two are still served")
+	}
+}
+
+// Row 40: a request whose body never comes is answered and gone at once; it does not stay, headers and all, until its time is over.
+func TestABodyIsNotWaitedFor(t *testing.T) {
+	e, _ := open(t, Config{})
+	for name, head := range map[string]string{"declared": "Content-Length: 9", "chunked": "Transfer-Encoding: chunked"} {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", e.Addr())
+		require.NoError(t, err)
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(readTimeout/2)))
+		_, err = io.WriteString(c, "POST /acp HTTP/1.1\r\nHost: x\r\n"+head+"\r\n\r\n")
+		require.NoError(t, err)
+		said, err := io.ReadAll(c)
+		require.NoError(t, err, name)
+		assert.Contains(t, string(said), " 401 ", name)
+		require.NoError(t, c.Close())
 	}
 }

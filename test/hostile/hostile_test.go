@@ -1,0 +1,39 @@
+package hostile
+
+import (
+	"slices"
+	"syscall"
+	"testing"
+
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+const (
+	quit = syscall.SIGQUIT // the Go runtime answers it with all stacks, and ends
+	// maxGoroutines is what a harness with one agent needs when nobody is connected, and some of the runtime's own.
+	maxGoroutines = 40
+)
+
+// R31, R57, row 40: one process endures all of it, one after the other. During each attack every probe passes and work is
+// delivered; afterwards its connections, files and goroutines are those of before. With -v it prints what each attack cost.
+func TestTheHarnessSurvivesHostileClients(t *testing.T) {
+	moreFiles(t)
+	var rows []row
+	defer func() { table(t, rows) }()
+	for _, scheme := range []wire.Scheme{wire.SchemeHTTPS, wire.SchemeHTTP} {
+		t.Run(string(scheme), func(t *testing.T) {
+			p := start(t, string(scheme))
+			attacks := slices.Concat(slow, greedy)
+			if scheme == wire.SchemeHTTPS {
+				attacks = slices.Concat(attacks, handshakes)
+				t.Run("who speaks something else", p.strangers)
+			}
+			for _, k := range attacks {
+				t.Run(k.name, func(t *testing.T) { rows = append(rows, p.suffer(t, k)) })
+			}
+			t.Run("malformed requests", p.shapes)
+			t.Run("bodies that unpack to much", p.bombs)
+			t.Run("afterwards", p.dump)
+		})
+	}
+}

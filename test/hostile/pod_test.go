@@ -1,0 +1,169 @@
+// Package hostile attacks the harness as a process of its own, on both its ports, and looks whether probes pass, work is still
+// delivered, and what the attack cost (R31, R57; fault row 40; SPEC.md, Limits).
+package hostile
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/hearthdev/hearth/challenge"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/test/agent/agenttest"
+)
+
+const (
+	patience = time.Minute // for a condition that comes when it comes
+	podUID   = "pod-uid-1"
+	token    = "secret-root-0123456789-0123456789-0123456789"
+	// neededFiles is what the largest crowd takes in this process, both ports together.
+	neededFiles = 8192
+)
+
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "hearth-hostile-")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(dir, "harness")
+	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "github.com/hearthdev/hearth/cmd/harness").CombinedOutput(); err != nil {
+		panic(string(out))
+	}
+	code := m.Run()
+	agenttest.Remove()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// moreFiles lets this process hold a crowd.
+func moreFiles(t *testing.T) {
+	t.Helper()
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	if limit.Cur >= neededFiles {
+		return
+	}
+	limit.Cur, limit.Max = neededFiles, max(limit.Max, neededFiles)
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit), "this test needs %d open files: raise the hard limit", neededFiles)
+}
+
+// pod is one harness process with a scripted agent.
+type pod struct {
+	t             *testing.T
+	scheme        string
+	keys          challenge.Keys
+	identity      wire.Identity
+	cmd           *exec.Cmd
+	log           *output
+	exit          chan struct{} // closed when it ended
+	acp, delivery string        // addresses
+	boot, effects string
+	runs          int // delivered so far
+}
+
+func start(t *testing.T, scheme string) *pod {
+	t.Helper()
+	name, err := os.Hostname()
+	require.NoError(t, err)
+	keys, err := challenge.Derive([]byte(token), podUID)
+	require.NoError(t, err)
+	p := &pod{
+		t: t, scheme: scheme, keys: keys, identity: wire.Identity{Namespace: "team", PodName: name, PodUID: podUID},
+		log: &output{changed: make(chan struct{})}, exit: make(chan struct{}), effects: filepath.Join(t.TempDir(), "effects"),
+	}
+	p.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), binary, "serve", "--delivery-scheme", scheme, "--", agenttest.Build(t))
+	p.cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "POD_NAMESPACE=team", "POD_NAME=" + name, "POD_UID=" + podUID, "HEARTH_DELIVERY_TOKEN=" + token,
+		"HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_DELIVERY_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + t.TempDir(), "AGENT_EFFECTS_FILE=" + p.effects,
+	}
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = p.log, p.log, 5*time.Second
+	require.NoError(t, p.cmd.Start())
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.exit)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.exit
+		assert.NotContains(t, p.log.String(), token, "I8")
+	})
+	p.delivery = p.log.await(t, `delivery: listening"? addr=(\S+)`)
+	p.acp = p.log.await(t, `acp: listening"? addr=(\S+)`)
+	return p
+}
+
+// alive tells whether the process that was started still runs.
+func (p *pod) alive() bool {
+	select {
+	case <-p.exit:
+		return false
+	default:
+		return true
+	}
+}
+
+// probe is what kubelet does: a TCP connection to port 4000. It returns how long it took.
+func (p *pod) probe() (time.Duration, error) {
+	began := time.Now()
+	conn, err := (&net.Dialer{Timeout: patience}).DialContext(p.t.Context(), "tcp", p.acp)
+	if err != nil {
+		return 0, err
+	}
+	return time.Since(began), conn.Close()
+}
+
+// output is a process's output, and waits for what is to come.
+type output struct {
+	mu      sync.Mutex
+	text    strings.Builder
+	changed chan struct{}
+}
+
+var _ io.Writer = (*output)(nil)
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	close(o.changed)
+	o.changed = make(chan struct{})
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func (o *output) await(t *testing.T, pattern string) string {
+	t.Helper()
+	re := regexp.MustCompile(pattern)
+	timeout := time.After(patience)
+	for {
+		o.mu.Lock()
+		changed := o.changed
+		o.mu.Unlock()
+		if found := re.FindStringSubmatch(o.String()); found != nil {
+			return found[len(found)-1]
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			require.Fail(t, "it never said "+pattern, o.String())
+		}
+	}
+}

@@ -125,11 +125,17 @@ func (j *Journal) Counts() (accepted, running int) {
 }
 
 // Accepted lists what is accepted and not started, in the order it came.
-func (j *Journal) Accepted() []wire.Attempt {
-	open := j.feed.inState(func(s wire.State) bool { return s == wire.StateAccepted })
-	out := make([]wire.Attempt, len(open))
+func (j *Journal) Accepted() []Entry {
+	return entries(j.feed.inState(func(s wire.State) bool { return s == wire.StateAccepted }))
+}
+
+// Ended lists what ended and is not marked as recorded, in the order it came.
+func (j *Journal) Ended() []Entry { return entries(j.feed.inState(wire.State.Ended)) }
+
+func entries(open []stored) []Entry {
+	out := make([]Entry, len(open))
 	for i, s := range open {
-		out[i] = s.Attempt
+		out[i] = s.entry()
 	}
 	return out
 }

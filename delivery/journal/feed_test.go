@@ -60,7 +60,7 @@ func TestTheFeedIsPagedAndLosesNothing(t *testing.T) {
 		require.NoError(t, err)
 		want = append(want, run+"/accepted")
 	}
-	one, err := wire.Encode(j.Accepted()[0])
+	one, err := wire.Encode(j.Accepted()[0].Attempt)
 	require.NoError(t, err)
 	var got []string
 	var since int64

@@ -74,6 +74,8 @@ type Key struct {
 // Entry is one attempt as the journal holds it, without its envelope.
 type Entry struct {
 	wire.Attempt
+	// Contract is the delivery contract that the attempt came by: the apiVersion of the request that brought it.
+	Contract string
 	// Forgotten: finished, recorded, and the envelope was dropped.
 	Forgotten bool
 }

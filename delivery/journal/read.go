@@ -81,7 +81,7 @@ func (j *Journal) Work(key Key) (Work, error) {
 // file and neither recorded nor in memory is being written at this moment, and not known yet.
 func (j *Journal) find(key Key) (Entry, error) {
 	if s, found := j.feed.get(key); found {
-		return Entry{Attempt: s.Attempt}, nil
+		return s.entry(), nil
 	}
 	var e Entry
 	err := j.view(func(tx *bbolt.Tx) error {
@@ -90,7 +90,7 @@ func (j *Journal) find(key Key) (Entry, error) {
 		if err == nil && (!found || !s.Attempt.Recorded) {
 			return ErrUnknown
 		}
-		e.Attempt = s.Attempt
+		e = s.entry()
 		e.Forgotten = s.Attempt.State == wire.StateFinished && tx.Bucket(bucketEnvelopes).Get(key.bytes()) == nil
 		return err
 	})

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -30,10 +31,15 @@ var errDamaged = errors.New("damaged")
 // stored is an attempt in the file.
 type stored struct {
 	Attempt wire.Attempt `json:"attempt"`
-	// Contract is the delivery contract that the attempt came by.
-	Contract string `json:"contract"`
+	// Contract is the delivery contract that the attempt came by; absent means the wire's.
+	Contract string `json:"contract,omitzero"`
 	// Order is the order in which attempts were first seen, so that a queue survives a restart as it was.
 	Order int64 `json:"order"`
+}
+
+// entry is the attempt as it is told.
+func (s stored) entry() Entry {
+	return Entry{Attempt: s.Attempt, Contract: cmp.Or(s.Contract, wire.APIVersion)}
 }
 
 // counts tell how much the file should hold, so that a lost page is noticed, and how often it was written.

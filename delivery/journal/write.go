@@ -11,7 +11,7 @@ import (
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
-// Accept journals a new attempt with its goal. It returns after the sync, so that 202 may be answered. ErrFull when there is
+// Accept journals a new attempt with its goal, under the contract that the request's apiVersion names. It returns after the sync, so that 202 may be answered. ErrFull when there is
 // no room, ErrState when the attempt is known.
 func (j *Journal) Accept(r wire.DeliveryRequest) (wire.Attempt, error) {
 	j.write.Lock()
@@ -20,7 +20,7 @@ func (j *Journal) Accept(r wire.DeliveryRequest) (wire.Attempt, error) {
 		return wire.Attempt{}, err
 	}
 	now := j.now()
-	s := stored{Contract: wire.APIVersion, Attempt: wire.Attempt{
+	s := stored{Contract: r.APIVersion, Attempt: wire.Attempt{
 		Run: r.Run, Attempt: r.Attempt, Digest: wire.Digest(r.Run.UID, r.Attempt, r.Goal), State: wire.StateAccepted, AcceptedAt: &now,
 	}}
 	work := Work{Goal: r.Goal, Session: r.Session}

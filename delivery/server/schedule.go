@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -27,6 +28,38 @@ func (a *attempt) stopTimer() {
 	if a.expiry != nil {
 		a.expiry.Stop()
 	}
+}
+
+// takeOver queues what the last boot left accepted and somebody still wants; s.mu is held. What nobody will ask about is put
+// right: an accepted attempt of another contract, or one whose callers ended with the last boot, never starts, and what ended
+// under another contract than the wire's counts as recorded, because that contract has no way to say so.
+func (s *Server) takeOver() error {
+	for _, e := range s.cfg.Journal.Accepted() {
+		key := journal.Key{RunUID: e.Run.UID, Attempt: e.Attempt.Attempt}
+		wanted := e.Contract == wire.APIVersion
+		if s.cfg.Wanted != nil {
+			wanted = s.cfg.Wanted(key)
+		}
+		if wanted {
+			if err := s.resume(e.Attempt); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := s.cfg.Journal.Void(key); err != nil {
+			return fmt.Errorf("attempt %d of run %s, which nobody waits for: %w", key.Attempt, key.RunUID, err)
+		}
+		s.cfg.Log.Info("voided: nobody waits for it any more", "run", key.RunUID, "attempt", key.Attempt)
+	}
+	for _, e := range s.cfg.Journal.Ended() {
+		if e.Contract == wire.APIVersion {
+			continue
+		}
+		if err := s.cfg.Journal.Recorded(journal.Key{RunUID: e.Run.UID, Attempt: e.Attempt.Attempt}); err != nil {
+			return fmt.Errorf("attempt %d of run %s, which nobody marks as recorded: %w", e.Attempt.Attempt, e.Run.UID, err)
+		}
+	}
+	return nil
 }
 
 // resume queues an accepted attempt; s.mu is held. Across a restart only the wall clock can say how long it has waited.
@@ -179,6 +212,8 @@ func (s *Server) start(ctx context.Context, a *attempt, session string) error {
 		return errVoided
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case s.cfg.Wanted != nil && !s.cfg.Wanted(a.key):
+		return errors.Join(errVoided, s.void(a))
 	}
 	if _, err := s.cfg.Journal.Start(a.key, sessionName(session)); err != nil {
 		s.cfg.Log.Error("an attempt could not be journalled as started, so it was not; it is tried again", "run", a.key.RunUID, "cause", err)

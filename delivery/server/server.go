@@ -30,8 +30,12 @@ type Config struct {
 	// Concurrency is how many attempts run at once (at least 1), Queue how many more are accepted.
 	Concurrency, Queue int
 	Version            string // of the harness, as told in the challenge's answer
-	Now                func() time.Time
-	Log                *slog.Logger
+	// Wanted is set by the listener of a contract whose callers wait for their runs: nothing starts for a caller who left. It is
+	// asked right before a start, with the server's lock held, so it must neither block nor call the server; what is not wanted
+	// is voided. nil: an accepted attempt is wanted, as in the wire's own contract.
+	Wanted func(journal.Key) bool
+	Now    func() time.Time
+	Log    *slog.Logger
 }
 
 // Server holds one boot of a harness's deliveries. Make it with New, serve Handler, end it with Drain and Close.
@@ -81,10 +85,8 @@ func New(cfg Config) (*Server, error) {
 	s.handler = s.routes()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, a := range cfg.Journal.Accepted() {
-		if err := s.resume(a); err != nil {
-			return nil, err
-		}
+	if err := s.takeOver(); err != nil {
+		return nil, err
 	}
 	s.dispatch()
 	return s, nil

@@ -57,7 +57,7 @@ func New(cfg Config) (*Server, error) {
 	s.life, s.end = context.WithCancel(context.Background())
 	var err error
 	s.runs, err = server.New(server.Config{
-		Identity: wire.Identity{PodName: cfg.Hostname}, Journal: cfg.Journal, Runner: cfg.Runner,
+		Identity: wire.Identity{PodName: cfg.Hostname}, Scheme: wire.SchemeHTTP, Journal: cfg.Journal, Runner: cfg.Runner,
 		Concurrency: cfg.Concurrency, Queue: cfg.Queue, Now: cfg.Now, Log: cfg.Log, Wanted: s.waiting.wanted,
 	})
 	if err != nil {

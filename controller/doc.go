@@ -4,4 +4,4 @@ package controller
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=hearth-system,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=hearth-system,resources=leases,resourceNames=hearth-controller,verbs=get;update
-// +kubebuilder:rbac:groups="",namespace=hearth-system,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",namespace=hearth-system,resources=events,verbs=create

@@ -31,7 +31,7 @@ const (
 // +kubebuilder:rbac:groups=hearth.dev,resources=agents,verbs=get;list;watch
 // +kubebuilder:rbac:groups=hearth.dev,resources=agents/status,verbs=update
 // +kubebuilder:rbac:groups=hearth.dev,resources=agentruns,verbs=get;list;watch;create;delete
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 
 // Reconciler keeps the standing runs of Service Agents.
 type Reconciler struct {

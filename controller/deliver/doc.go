@@ -9,7 +9,7 @@ package deliver
 
 // +kubebuilder:rbac:groups=hearth.dev,resources=agents,verbs=get;list;watch
 // +kubebuilder:rbac:groups=hearth.dev,resources=agentruns,verbs=get;list;watch
-// +kubebuilder:rbac:groups=hearth.dev,resources=agentruns/status,verbs=get;update
+// +kubebuilder:rbac:groups=hearth.dev,resources=agentruns/status,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create

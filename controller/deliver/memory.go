@@ -28,9 +28,10 @@ type note struct {
 
 // memory holds the notes by run, where the Links have seen attempts of runs, and how targets refused.
 type memory struct {
-	mu      sync.Mutex
-	notes   map[types.NamespacedName]*note
-	held    map[types.NamespacedName]map[string]struct{} // Pod UIDs on which attempts of runs of that name were seen
+	mu    sync.Mutex
+	notes map[types.NamespacedName]*note
+	// held are the Pod UIDs on which attempts of runs of that name were seen, each with the run whose late result there was told.
+	held    map[types.NamespacedName]map[string]types.UID
 	targets map[string]*refusals
 }
 
@@ -41,7 +42,7 @@ type refusals struct {
 }
 
 func newMemory() *memory {
-	return &memory{notes: map[types.NamespacedName]*note{}, held: map[types.NamespacedName]map[string]struct{}{}, targets: map[string]*refusals{}}
+	return &memory{notes: map[types.NamespacedName]*note{}, held: map[types.NamespacedName]map[string]types.UID{}, targets: map[string]*refusals{}}
 }
 
 // about opens the note of a run's reservation and changes it. A note about an earlier reservation is replaced; one about a later
@@ -79,9 +80,20 @@ func (m *memory) saw(run types.NamespacedName, podUID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.held[run] == nil {
-		m.held[run] = map[string]struct{}{}
+		m.held[run] = map[string]types.UID{}
 	}
-	m.held[run][podUID] = struct{}{}
+	m.held[run][podUID] = m.held[run][podUID]
+}
+
+// late tells, once, that a Pod holds a result of a run that came after its record.
+func (m *memory) late(run types.NamespacedName, podUID string, uid types.UID) (first bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.held[run] == nil || m.held[run][podUID] == uid {
+		return false
+	}
+	m.held[run][podUID] = uid
+	return true
 }
 
 // whereabouts lists the Pods that hold attempts of runs of that name.

@@ -66,8 +66,10 @@ func (r runReconciler) sweepOne(ctx context.Context, key types.NamespacedName, p
 	case delivery.OrphanMarkRecorded:
 		return r.tell(a, link.Recorded)
 	case delivery.OrphanLateResult:
-		r.events.Eventf(run, nil, corev1.EventTypeWarning, eventLateResult, eventRecord,
-			"attempt %d in Pod %s ended %s after the run had been recorded as %s; the record stays", a.Number, podUID, a.Seen.State, run.Status.Reason)
+		if r.memory.late(key, podUID, run.UID) { // the harness may have to be told more than once that it is recorded; people need not
+			r.events.Eventf(run, nil, corev1.EventTypeWarning, eventLateResult, eventRecord,
+				"attempt %d in Pod %s ended %s after the run had been recorded as %s; the record stays", a.Number, podUID, a.Seen.State, run.Status.Reason)
+		}
 		return r.tell(a, link.Recorded)
 	case delivery.OrphanLeave, delivery.OrphanReadRun:
 	}

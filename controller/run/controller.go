@@ -35,7 +35,7 @@ const (
 // +kubebuilder:rbac:groups=hearth.dev,resources=agentruns/status,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 
 // Reconciler keeps the Pods of standing runs.
 type Reconciler struct {

@@ -76,7 +76,7 @@ func (o Observed) end(own *corev1.Pod) *ending {
 	replaced := o.Pod != nil && o.Run.Status.PodUID != "" && o.Pod.UID != o.Run.Status.PodUID
 	gone := o.Gone || replaced
 	switch cancelled := o.Run.Spec.Cancel; {
-	case !admitted(o.Run):
+	case !admitted(o.Run) && o.Run.Status.PodUID == "": // one that had a Pod was: --cascade=orphan took its Agent away
 		return &ending{metav1.ConditionFalse, v1alpha1.ReasonNotAdmitted, "the run was stored without admission: nothing was started"}
 	case cancelled && (gone || pod.Ended(own) || own == nil && o.Run.Status.PodUID == ""):
 		return &ending{metav1.ConditionFalse, v1alpha1.ReasonCancelled, "cancelled"}

@@ -108,6 +108,7 @@ func TestStatusFollowsThePod(t *testing.T) {
 		{"cancelled before there was a Pod", Observed{Run: runWith(func(r *v1alpha1.AgentRun) { r.Spec.Cancel = true })}, "Failed", no, "Cancelled", "cancelled", no, "Finished", "the run has ended", true},
 		{"stored without admission", Observed{Run: runWith(func(r *v1alpha1.AgentRun) { r.Spec.Template = nil })}, "Failed", no, "NotAdmitted", "the run was stored without admission: nothing was started", no, "Finished", "the run has ended", true},
 		{"complete, but no Agent controls it", Observed{Run: runWith(func(r *v1alpha1.AgentRun) { r.OwnerReferences = nil })}, "Failed", no, "NotAdmitted", "the run was stored without admission: nothing was started", no, "Finished", "the run has ended", true},
+		{"orphaned: its Agent was deleted, and it is to stay", Observed{Run: runWith(func(r *v1alpha1.AgentRun) { seen(r); r.OwnerReferences = nil }), Pod: livePod()}, "Running", unknown, "Running", "", yes, "Listening", "listening on 10.77.0.9:4000", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.o.Now = now

@@ -59,7 +59,7 @@ func (c *Cluster) Install(ctx context.Context, root string, digests map[string]s
 		return err
 	}
 	for _, deployment := range deployments {
-		if err := c.waitAvailable(ctx, deployment); err != nil {
+		if err := c.WaitAvailable(ctx, deployment); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,8 @@ func stamp(deployment *unstructured.Unstructured, digest string) error {
 	return unstructured.SetNestedField(deployment.Object, digest, "spec", "template", "metadata", "annotations", digestAnnotation)
 }
 
-func (c *Cluster) waitAvailable(ctx context.Context, key client.ObjectKey) error {
+// WaitAvailable waits until a Deployment is rolled out and its Pods are up.
+func (c *Cluster) WaitAvailable(ctx context.Context, key client.ObjectKey) error {
 	return c.Wait(ctx, "Deployment "+key.String(), installLimit, func(ctx context.Context) (bool, string, error) {
 		var found appsv1.Deployment
 		if err := c.Client.Get(ctx, key, &found); err != nil {

@@ -40,6 +40,9 @@ var suite struct {
 	*cluster.Cluster
 	// id is in the names of this suite's namespaces.
 	id string
+	// root is the project's directory, since when the cluster was up and nothing was installed by us.
+	root  string
+	since time.Time
 	// model is the scripted model's address, modelNamespace where it runs.
 	model, modelNamespace string
 }
@@ -60,6 +63,9 @@ func TestMain(m *testing.M) {
 	}
 	fmt.Fprintf(os.Stderr, "e2e: ready after %s\n", time.Since(started).Round(time.Second))
 	code := m.Run()
+	if !rightsWereUsed(suite.root, suite.since) {
+		code = 1
+	}
 	if os.Getenv(envKeep) == "" {
 		deleteNamespace(ctx, suite.modelNamespace)
 	}
@@ -75,10 +81,12 @@ func setup(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	suite.root = root
 	suite.Cluster, err = cluster.Ensure(ctx, root, os.Getenv, os.Stderr)
 	if err != nil {
 		return err
 	}
+	suite.since = time.Now()
 	if os.Getenv(envReady) == "" {
 		digests, err := suite.LoadImages(ctx, root, cluster.Controller, "agent-goose", "llm")
 		if err != nil {

@@ -1,0 +1,111 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/hearthdev/hearth/test/cluster"
+)
+
+const (
+	webhookSecret        = "hearth-webhook-certificate" //nolint:gosec // a name
+	webhookConfiguration = "hearth-admission"
+	// noWatchList has client-go list before it watches, as it does with API servers older than Kubernetes 1.34.
+	noWatchList = "KUBE_FEATURE_WatchListClient"
+)
+
+// TestControllerStartsFromNothing: with its certificate, the authority in the webhook configurations and its lease gone, and an API
+// server that has no streaming lists, the controller makes what it needs by itself and with the rights it has.
+func TestControllerStartsFromNothing(t *testing.T) {
+	r := newRoom(t, "first-start")
+	r.readyAgent(reviewer, nil)
+	var before appsv1.Deployment
+	key := client.ObjectKey{Namespace: cluster.SystemNamespace, Name: cluster.ControllerAccount}
+	require.NoError(t, suite.Client.Get(t.Context(), key, &before))
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		assert.NoError(t, redeploy(ctx, key, before.Spec))
+		assert.NoError(t, suite.WaitAvailable(ctx, key))
+	})
+
+	stopped := *before.Spec.DeepCopy()
+	stopped.Replicas = ptr.To[int32](0)
+	require.NoError(t, redeploy(t.Context(), key, stopped))
+	r.wait("the controller to end", shortly, func(ctx context.Context) (bool, string, error) {
+		var pods corev1.PodList
+		err := suite.Client.List(ctx, &pods, client.InNamespace(cluster.SystemNamespace), client.MatchingLabels(before.Spec.Selector.MatchLabels))
+		return err == nil && len(pods.Items) == 0, fmt.Sprintf("%d Pods", len(pods.Items)), err
+	})
+	secret, mutating, validating, lease := r.forgetTheController()
+
+	older := *before.Spec.DeepCopy()
+	env := &older.Template.Spec.Containers[0].Env
+	*env = append(*env, corev1.EnvVar{Name: noWatchList, Value: "false"})
+	require.NoError(t, redeploy(t.Context(), key, older))
+	require.NoError(t, suite.WaitAvailable(t.Context(), key))
+	require.NoError(t, suite.WaitAdmission(t.Context()))
+
+	for _, object := range []client.Object{secret, mutating, validating} {
+		require.NoError(t, suite.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+	}
+	authority := secret.Data["ca.crt"]
+	require.NotEmpty(t, authority)
+	for _, webhook := range mutating.Webhooks {
+		assert.Equal(t, string(authority), string(webhook.ClientConfig.CABundle), webhook.Name)
+	}
+	for _, webhook := range validating.Webhooks {
+		assert.Equal(t, string(authority), string(webhook.ClientConfig.CABundle), webhook.Name)
+	}
+	r.succeeds("first", reviewer)
+	require.NoError(t, suite.Client.Get(t.Context(), client.ObjectKeyFromObject(lease), lease))
+	assert.NotEmpty(t, ptr.Deref(lease.Spec.HolderIdentity, ""), "somebody leads")
+}
+
+// forgetTheController takes away all that an earlier controller wrote for itself.
+func (r *room) forgetTheController() (*corev1.Secret, *admissionregistrationv1.MutatingWebhookConfiguration,
+	*admissionregistrationv1.ValidatingWebhookConfiguration, *coordinationv1.Lease) {
+	r.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.SystemNamespace, Name: webhookSecret}}
+	mutating := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhookConfiguration}}
+	validating := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: webhookConfiguration}}
+	for _, object := range []client.Object{secret, mutating, validating} {
+		require.NoError(r.t, suite.Client.Get(r.t.Context(), client.ObjectKeyFromObject(object), object))
+	}
+	secret.Data = nil
+	for i := range mutating.Webhooks {
+		mutating.Webhooks[i].ClientConfig.CABundle = nil
+	}
+	for i := range validating.Webhooks {
+		validating.Webhooks[i].ClientConfig.CABundle = nil
+	}
+	for _, object := range []client.Object{secret, mutating, validating} {
+		require.NoError(r.t, suite.Client.Update(r.t.Context(), object))
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.SystemNamespace, Name: cluster.ControllerAccount}}
+	require.NoError(r.t, suite.Client.Delete(r.t.Context(), lease))
+	return secret, mutating, validating, lease
+}
+
+// redeploy gives a Deployment that spec.
+func redeploy(ctx context.Context, key client.ObjectKey, spec appsv1.DeploymentSpec) error {
+	var now appsv1.Deployment
+	if err := suite.Client.Get(ctx, key, &now); err != nil {
+		return err
+	}
+	changed := now.DeepCopy()
+	changed.Spec = spec
+	return suite.Client.Patch(ctx, changed, client.StrategicMergeFrom(&now))
+}

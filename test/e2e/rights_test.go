@@ -1,0 +1,68 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/hearthdev/hearth/test/cluster"
+)
+
+// controllerUser is who the API server says the controller is.
+const controllerUser = "system:serviceaccount:" + cluster.SystemNamespace + ":" + cluster.ControllerAccount
+
+// rightsWereUsed compares, after all cases, what config/ grants to the controller with what it asked for since then, by the API server's
+// audit log: nothing was refused to it, and it has no right that it did not use. Only the whole suite can tell; of a part it says that
+// nothing was evaluated.
+func rightsWereUsed(root string, since time.Time) bool {
+	say := func(format string, args ...any) {
+		_, _ = fmt.Fprintf(os.Stderr, "e2e: the controller's rights: "+format+"\n", args...)
+	}
+	if part := partOfSuite(); part != "" {
+		say("NOT EVALUATED: only a part of the suite ran (%s)", part)
+		return true
+	}
+	rights, err := cluster.ControllerRights(root)
+	if err != nil {
+		say("FAIL: %v", err)
+		return false
+	}
+	events, err := suite.Audited(controllerUser, since)
+	switch {
+	case errors.Is(err, cluster.ErrNoAudit) && os.Getenv("KUBECONFIG") != "":
+		say("NOT EVALUATED: %v; it is read on the cluster of hack/cluster", err)
+		return true
+	case err != nil:
+		say("FAIL: %v (a cluster that was started by an older hack/cluster keeps none: make cluster-down)", err)
+		return false
+	}
+	refused, unused := cluster.Refused(events), cluster.Unused(rights, events)
+	for _, request := range refused {
+		say("FAIL: refused: %s", request)
+	}
+	for _, right := range unused {
+		say("FAIL: granted and never used: %s", right)
+	}
+	if len(refused)+len(unused) > 0 {
+		return false
+	}
+	say("PASS: %d requests, none refused; each of the %d rights was used", len(events), len(rights))
+	return true
+}
+
+// partOfSuite is the flag that chose some of the cases, "" when all were to run.
+func partOfSuite() string {
+	for _, name := range []string{"test.run", "test.skip", "test.list"} {
+		if chosen := flag.Lookup(name); chosen != nil && chosen.Value.String() != "" {
+			return "-" + name + " " + chosen.Value.String()
+		}
+	}
+	if os.Getenv(envRemote) != "" {
+		return envRemote
+	}
+	return ""
+}

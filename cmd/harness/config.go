@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/hearthdev/hearth/delivery/journal"
+	"github.com/hearthdev/hearth/delivery/kontext"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/endpoint"
 	"github.com/hearthdev/hearth/runtime/standing"
@@ -26,15 +27,15 @@ const (
 
 // config is everything that flags and environment say, parsed once.
 type config struct {
-	acpListen, deliveryListen    string
-	deliveryScheme               string
-	dataDir, goalFile            string
-	concurrency, queue, keep     int
-	drain, silence, startTimeout time.Duration
-	permissions                  turn.Policy
-	command                      []string
-	goal                         string        // the content of goalFile
-	keys                         endpoint.Keys // of port 4000; not flags, which everybody can read
+	acpListen, deliveryListen, kontextListen string
+	deliveryScheme                           string
+	dataDir, goalFile                        string
+	concurrency, queue, keep                 int
+	drain, silence, startTimeout             time.Duration
+	permissions                              turn.Policy
+	command                                  []string
+	goal                                     string        // the content of goalFile
+	keys                                     endpoint.Keys // of port 4000; not flags, which everybody can read
 }
 
 // parse reads flags, then HEARTH_ variables for the flags not given: --data-dir is HEARTH_DATA_DIR.
@@ -46,6 +47,7 @@ func parse(args, environ []string) (config, error) {
 	fs.SetInterspersed(false)
 	fs.StringVar(&c.acpListen, "acp-listen", ":4000", "where agent clients connect; listening means ready")
 	fs.StringVar(&c.deliveryListen, "delivery-listen", fmt.Sprintf(":%d", wire.DefaultPort), "where work is delivered; off without "+envToken)
+	fs.StringVar(&c.kontextListen, "kontext-listen", fmt.Sprintf(":%d", kontext.DefaultPort), "where work is delivered by the older contract; off without "+kontext.TokenVariable)
 	fs.StringVar(&c.deliveryScheme, "delivery-scheme", string(wire.SchemeHTTPS), "HTTPS, or HTTP for a caller that cannot: it hides no goal from who reads the wire")
 	fs.StringVar(&c.dataDir, "data-dir", defaultDataDir, "journal, agents' homes and work directories")
 	fs.StringVar(&c.goalFile, "goal-file", "", "file with what the standing agent is told before every goal")

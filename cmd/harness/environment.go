@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/hearthdev/hearth/delivery/kontext"
 	"github.com/hearthdev/hearth/runtime/process"
 )
 
@@ -20,7 +21,7 @@ const (
 )
 
 // secrets are the variables of every contract that the agent must not inherit (SPEC.md, Harness).
-var secrets = []string{envToken, envView, envSteer, "KONTEXT_DELIVERY_TOKEN", "KONVEYOR_ACP_SECRET_KEY"}
+var secrets = []string{envToken, envView, envSteer, kontext.TokenVariable, "KONVEYOR_ACP_SECRET_KEY"}
 
 // serviceLink is what Kubernetes adds for a Service whose name begins with hearth.
 var serviceLink = regexp.MustCompile(`^HEARTH_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)

@@ -47,6 +47,7 @@ func TestBadInputGetsOneClearMessage(t *testing.T) {
 		"namespace missing":      {env: []string{"POD_NAMESPACE="}, code: 1, says: []string{"POD_NAMESPACE", "downward API"}},
 		"hostname is another's":  {env: []string{"POD_NAME=another-pod"}, code: 1, says: []string{`expected "another-pod"`, "POD_NAME"}},
 		"root secret too short":  {env: []string{envToken + "=short"}, code: 1, says: []string{envToken, "at least 32 bytes, got 5"}},
+		"two contracts":          {env: []string{"KONTEXT_DELIVERY_TOKEN=" + token, "POD_UID="}, code: 1, says: []string{"are both set", "expected one"}},
 		"root secret empty":      {env: []string{envToken + "="}, code: 1, says: []string{envToken, "at least 32 bytes, got 0"}},
 		"address that is none":   {env: []string{"HEARTH_DELIVERY_LISTEN=nowhere:x"}, code: 1, says: []string{"delivery: listen on nowhere:x"}},
 		"view key too short":     {env: []string{"HEARTH_ACP_VIEW_KEY=short"}, code: 1, says: []string{"HEARTH_ACP_VIEW_KEY", "at least 32 bytes, got 5"}},

@@ -59,6 +59,7 @@ type place struct {
 	command      []string
 	env          []string // more of it
 	credential   *syscall.Credential
+	older        bool // a Pod of the older contract's controller
 }
 
 func newPlace(t *testing.T) *place {
@@ -75,6 +76,9 @@ func newPlace(t *testing.T) *place {
 
 // environ is a Pod's environment, and nothing of this test's.
 func (p *place) environ() []string {
+	if p.older {
+		return p.olderEnviron()
+	}
 	return append([]string{
 		"PATH=" + os.Getenv("PATH"), "POD_NAMESPACE=" + p.pod.Namespace, "POD_NAME=" + p.pod.PodName, "POD_UID=" + p.pod.PodUID,
 		envToken + "=" + token, "HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_DELIVERY_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + p.dir,

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hearthdev/hearth/delivery/journal"
+	"github.com/hearthdev/hearth/delivery/kontext"
 	"github.com/hearthdev/hearth/delivery/server"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/endpoint"
@@ -31,7 +32,7 @@ type harness struct {
 	fatal  chan error // what ends the harness although nobody asked it to
 
 	journal *journal.Journal // with delivery only, as the rest
-	server  *server.Server
+	server  deliverer
 	stop    context.CancelFunc // ends the delivery listener
 	served  chan error
 }
@@ -50,6 +51,10 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 	}
 	environ := os.Environ()
 	cfg, err := parse(args, environ)
+	if err != nil {
+		return err
+	}
+	older, err := identifyOlder(environ, hostname)
 	if err != nil {
 		return err
 	}
@@ -78,9 +83,15 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if who == nil {
-		log.Info("delivery: off, because " + envToken + " is not set")
-	} else if err := h.openDelivery(ctx, *who); err != nil {
+	switch {
+	case who != nil:
+		err = h.openDelivery(ctx, *who)
+	case older != nil:
+		err = h.openOlder(ctx, *older)
+	default:
+		log.Info("delivery: off, because neither " + envToken + " nor " + kontext.TokenVariable + " is set")
+	}
+	if err != nil {
 		return errors.Join(err, h.closeDelivery())
 	}
 	return h.stand(ctx, signals)
@@ -89,27 +100,37 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 // openDelivery opens the journal, then the listener. Deliveries are refused until an agent answers.
 func (h *harness) openDelivery(ctx context.Context, who credentials) error {
 	var err error
-	h.journal, err = journal.Open(journal.Config{Dir: h.cfg.dataDir, Now: time.Now, Log: h.log, Keep: h.cfg.keep})
-	if err != nil {
+	if err = h.openJournal(); err != nil {
 		return err
 	}
-	h.server, err = server.New(server.Config{
+	deliveries, err := server.New(server.Config{
 		Identity: who.identity, Keys: who.keys, Scheme: wire.Scheme(h.cfg.deliveryScheme), Journal: h.journal, Runner: h.agents, Concurrency: h.cfg.concurrency, Queue: h.cfg.queue,
 		Version: version(), Now: time.Now, Log: h.log,
 	})
 	if err != nil {
 		return err
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", h.cfg.deliveryListen)
+	h.server = deliveries
+	return h.listen(ctx, h.cfg.deliveryListen, "scheme", h.cfg.deliveryScheme)
+}
+
+func (h *harness) openJournal() (err error) {
+	h.journal, err = journal.Open(journal.Config{Dir: h.cfg.dataDir, Now: time.Now, Log: h.log, Keep: h.cfg.keep})
+	return err
+}
+
+// listen opens the delivery listener, of whichever contract; about says more of it in the log.
+func (h *harness) listen(ctx context.Context, address string, about ...any) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("delivery: %s is in use by another process", h.cfg.deliveryListen)
+		return fmt.Errorf("delivery: %s is in use by another process", address)
 	}
 	if err != nil {
-		return fmt.Errorf("delivery: listen on %s: %w", h.cfg.deliveryListen, err)
+		return fmt.Errorf("delivery: listen on %s: %w", address, err)
 	}
 	serving, stop := context.WithCancel(ctx)
 	h.stop, h.served = stop, make(chan error, 1)
-	h.log.Info("delivery: listening", "addr", listener.Addr().String(), "scheme", h.cfg.deliveryScheme, "boot", h.server.Boot(), "journal", h.journal.ID())
+	h.log.Info("delivery: listening", append([]any{"addr", listener.Addr().String(), "boot", h.server.Boot(), "journal", h.journal.ID()}, about...)...)
 	go func() {
 		err := h.server.Serve(serving, listener)
 		if err != nil {

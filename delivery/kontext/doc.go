@@ -35,8 +35,10 @@ const (
 	MaxConnections = 128
 	// MaxHeld bounds the callers that wait for a turn; one more is hung up on and comes again.
 	MaxHeld = 64
-	// MaxHeaderBytes bounds a request's line and headers.
-	MaxHeaderBytes = 16 << 10
+	// MaxHeaderBytes bounds a request's line and headers; net/http adds 4 KiB.
+	MaxHeaderBytes = 4 << 10
+	// MaxStrangersBytes bounds the bodies that are being read, of all connections together; who holds the most is thrown out.
+	MaxStrangersBytes = 8 << 20
 
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second // header and body; lifted once the body is there

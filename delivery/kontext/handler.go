@@ -42,7 +42,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 			s.refuse(x, wire.NewProblem(wire.CodeInternal, "the harness failed"))
 		}
 	}()
-	request, p := s.read(x)
+	if len(r.TransferEncoding) > 0 {
+		w.Header().Set("Connection", "close") // net/http does not say whether there was a Content-Length, too (RFC 9112, 6.3)
+	}
+	request, p := s.read(x) //nolint:contextcheck // the request's own, in x
 	if p != nil {
 		s.refuse(x, p)
 		return
@@ -89,6 +92,7 @@ func (s *Server) read(x *exchange) (Request, *wire.Problem) {
 	if hostName(r.Host) != s.cfg.Hostname {
 		return Request{}, wire.NewProblem(wire.CodeMisdirected, "Host: expected the hostname of this Pod")
 	}
+	defer gate.Release(r.Context())
 	body, p := readBody(x.w, r)
 	if p != nil {
 		return Request{}, p
@@ -118,10 +122,13 @@ func hostName(host string) string {
 
 // readBody reads at most the limit, whether or not a length was declared.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *wire.Problem) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, wire.MaxBodyBytes))
-	var tooLarge *http.MaxBytesError
+	var body []byte
+	var err error
+	if r.ContentLength <= wire.MaxBodyBytes {
+		body, err = io.ReadAll(gate.Reader(r.Context(), io.LimitReader(r.Body, wire.MaxBodyBytes+1)))
+	}
 	switch {
-	case errors.As(err, &tooLarge):
+	case r.ContentLength > wire.MaxBodyBytes || len(body) > wire.MaxBodyBytes:
 		// A caller that is still writing would see a reset instead of this answer.
 		_, _ = io.CopyN(io.Discard, r.Body, 2*wire.MaxBodyBytes)
 		return nil, wire.NewProblem(wire.CodeTooLarge, fmt.Sprintf("body: expected at most %d bytes", wire.MaxBodyBytes))

@@ -3,10 +3,13 @@ package kontext
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +142,42 @@ func TestAFloodOfIdleConnectionsEndsNoRun(t *testing.T) {
 	h.actor.end <- said("undisturbed")
 	assert.Equal(t, "undisturbed", (<-answers).text(t))
 	assert.Equal(t, "undisturbed", (<-second).text(t))
+}
+
+// Row 40: what is being read is in memory for a few at a time, and a run that goes on is not disturbed by those who send it.
+func TestBodiesInMemoryAreBoundedTogether(t *testing.T) {
+	h := build(t)
+	answers, _ := h.call("run", "Review it.")
+	h.begun("run")
+	const strangers = 4 * MaxStrangersBytes / wire.MaxBodyBytes
+	thrownOut := make(chan struct{}, strangers)
+	body := []byte("POST " + Path + " HTTP/1.1\r\nHost: " + hostname + "\r\n" + HeaderChallenge + ": c\r\nContent-Length: " +
+		strconv.Itoa(wire.MaxBodyBytes) + "\r\n\r\n" + strings.Repeat("x", wire.MaxBodyBytes-1))
+	for range strangers {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", h.address)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		require.NoError(t, conn.SetDeadline(time.Now().Add(readTimeout/2)), "before their time is over")
+		go func() {
+			_, err := conn.Write(body)
+			if err == nil {
+				_, err = io.Copy(io.Discard, conn)
+			}
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				thrownOut <- struct{}{}
+			}
+		}()
+	}
+	for range strangers - MaxStrangersBytes/wire.MaxBodyBytes {
+		select {
+		case <-thrownOut:
+		case <-time.After(readTimeout / 2):
+			require.Fail(t, "strangers fill the memory")
+		}
+	}
+	assert.Empty(t, h.actor.stop)
+	h.actor.end <- said("undisturbed")
+	assert.Equal(t, "undisturbed", (<-answers).text(t))
 }
 
 // A caller that only closes its half of the connection has left, too.

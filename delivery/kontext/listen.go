@@ -21,10 +21,14 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    MaxHeaderBytes,
 		ConnContext:       gate.With,
-		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+		// Not even OPTIONS * is answered to whoever has no challenge.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 	}
+	bounded := gate.New(listener, MaxConnections)
+	bounded.Bytes = MaxStrangersBytes
 	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(gate.New(listener, MaxConnections)) }()
+	go func() { ended <- h.Serve(bounded) }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("older contract's listener: %w", err)

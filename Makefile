@@ -49,9 +49,7 @@ slow: setup ## what does not fit the time of every change: clusters killed at ev
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME
-	@grep -rlE --include='*_test.go' '^func Fuzz' . | while read -r file; do dir=$$(dirname "$$file"); \
-	  grep -oE '^func Fuzz[A-Za-z0-9_]+' "$$file" | cut -d' ' -f2 | while read -r target; do \
-	    echo "== $$dir $$target"; (cd "$$dir" && go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) .); done; done
+	@FUZZTIME=$(FUZZTIME) hack/fuzz.sh
 
 .PHONY: lint
 lint: ## formatting and the linter, in every module

@@ -76,8 +76,8 @@ func Valid(challenge string) bool {
 	if len(challenge) != Length {
 		return false
 	}
-	_, err := encoding.DecodeString(challenge)
-	return err == nil
+	b, err := encoding.DecodeString(challenge)
+	return err == nil && len(b) == keyBytes // line ends, which the decoder skips, would leave fewer
 }
 
 // Request is what a proof covers, as sent: Target is path and query, Boot is "" only when challenging.

@@ -99,7 +99,7 @@ func succeeded(text string) wire.Envelope {
 
 // house is a harness without an agent process and without a network.
 type house struct {
-	t       *testing.T
+	t       testing.TB
 	dir     string
 	config  Config
 	actor   *actor
@@ -111,7 +111,7 @@ type house struct {
 	stall   atomic.Pointer[func()] // called in every journal write
 }
 
-func build(t *testing.T, edit ...func(*Config)) *house {
+func build(t testing.TB, edit ...func(*Config)) *house {
 	t.Helper()
 	parent := "/dev/shm" // a sync costs nothing in memory; what the disk does is the journal's test
 	if _, err := os.Stat(parent); err != nil {
@@ -182,7 +182,7 @@ type answer struct {
 	signed bool
 }
 
-func (a answer) problem(t *testing.T) wire.Problem {
+func (a answer) problem(t testing.TB) wire.Problem {
 	t.Helper()
 	var p wire.Problem
 	require.NoError(t, wire.DecodeAnswer(a.body, &p), "%s", a.body)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hearthdev/hearth/delivery/journal"
@@ -45,8 +46,7 @@ func fit(e wire.Envelope) wire.Envelope {
 	if e.Outcome == "" || e.Reason == "" {
 		e.Outcome, e.Reason = wire.OutcomeFailed, wire.ReasonAgentError
 	}
-	e.Message = wire.CutText(wire.CleanText(e.Message), maxMessage)
-	e.Session = sessionName(e.Session)
+	e = clean(e)
 	for !fits(e) {
 		if e.Output == nil || e.Output.Value == "" {
 			e.Output, e.Warnings, e.StopReason, e.Session = nil, nil, "", ""
@@ -62,7 +62,35 @@ func fit(e wire.Envelope) wire.Envelope {
 	return e
 }
 
-const maxMessage = 32 << 10
+// What an envelope's texts but its output may be long, in bytes.
+const (
+	maxMessage = 32 << 10
+	maxWord    = 256
+)
+
+// clean makes every text of an envelope valid and all but the output short. A cost that is none is left out, as callers do.
+func clean(e wire.Envelope) wire.Envelope {
+	word := func(s string) string { return wire.CutText(wire.CleanText(s), maxWord) }
+	e.Outcome, e.Reason, e.StopReason = wire.Outcome(word(string(e.Outcome))), wire.Reason(word(string(e.Reason))), word(e.StopReason)
+	e.Message = wire.CutText(wire.CleanText(e.Message), maxMessage)
+	e.Session = sessionName(e.Session)
+	if e.Output != nil {
+		e.Output = &wire.Output{MediaType: word(e.Output.MediaType), Value: wire.CleanText(e.Output.Value)}
+	}
+	e.Warnings = slices.Clone(e.Warnings)
+	for i, w := range e.Warnings {
+		e.Warnings[i] = wire.CleanText(w)
+	}
+	if e.Usage != nil && e.Usage.Cost != nil && (!e.Usage.Cost.ValidAmount() || !e.Usage.Cost.ValidCurrency()) {
+		usage := *e.Usage
+		usage.Cost = nil
+		e.Usage = &usage
+	}
+	if e.Truncation != nil {
+		e.Truncation = &wire.Truncation{OriginalBytes: e.Truncation.OriginalBytes, SHA256: word(e.Truncation.SHA256)}
+	}
+	return e
+}
 
 // sessionName makes an agent's word into a name of the wire (SPEC.md, Limits): callers refuse a state with a longer one.
 func sessionName(session string) string {

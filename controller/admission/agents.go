@@ -28,6 +28,9 @@ func (a *agents) validate(_ context.Context, request admission.Request) admissio
 	if trusted(request, a.controller) {
 		return admission.Allowed("")
 	}
+	if request.SubResource == subresourceStatus {
+		return answer(request, statusWrite("change spec, and it follows"))
+	}
 	if refusals := a.served.refusals(request); len(refusals) > 0 {
 		return answer(request, refusals)
 	}

@@ -55,11 +55,13 @@ func unreadable(err error) error {
 	return fmt.Errorf("%s: expected a %s, got a %s", wrong.Field, wrong.Type.Kind(), wrong.Value)
 }
 
-// outrun is the answer when the Agent changed between the two webhooks: nobody is at fault, and the same request works again.
+// outrun is the answer when the Agent changed between the two webhooks: nobody is at fault, and the same request works again. A
+// webhook that changes the reference looks the same from here.
 func outrun(request admission.Request, agent string) admission.Response {
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict,
-		Message: "Agent " + agent + " changed while the run was resolved: create the run again",
+		Message: "Agent " + agent + " changed while the run was resolved: create the run again; if that never helps, another mutating webhook " +
+			"changes spec.agentRef, exempt agentruns.hearth.dev from it",
 		Details: &metav1.StatusDetails{Name: request.Name, Group: request.Kind.Group, Kind: request.Kind.Kind},
 	}}}
 }

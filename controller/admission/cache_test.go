@@ -65,3 +65,18 @@ func TestAnAgentThatChangesInBetweenIsAConflict(t *testing.T) {
 	assert.Equal(t, metav1.StatusReasonConflict, response.Result.Reason)
 	assert.NotContains(t, response.Result.Message, "PR 17")
 }
+
+// R23: the name of a standing run is reserved as soon as its Agent exists, also where the cache does not know that yet.
+func TestANameIsReservedForAnAgentThatTheCacheDoesNotHave(t *testing.T) {
+	resolved, refusals := Resolve(reviewer(), sparse(map[string]string{"change": "PR 17"}))
+	require.Empty(t, refusals)
+	request := creation(t, resolved)
+	raw, err := json.Marshal(&v1alpha1.AgentRun{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "other-1"}, Spec: resolved})
+	require.NoError(t, err)
+	request.Object.Raw = raw
+	other := reviewer()
+	other.Name = "other"
+	r := behind(t, []client.Object{reviewer()}, []client.Object{reviewer(), other})
+	assert.Contains(t, r.validate(t.Context(), request).Result.Message, "[ReservedName] metadata.name")
+	assert.True(t, behind(t, []client.Object{reviewer()}, []client.Object{reviewer()}).validate(t.Context(), request).Allowed, "no such Agent: it is nobody's")
+}

@@ -9,14 +9,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 )
 
-// garbageCollector is the user that Kubernetes' garbage collector writes as: it takes owner references away when an owner is
-// deleted with --cascade=orphan.
-const garbageCollector = "system:serviceaccount:kube-system:generic-garbage-collector"
+// The users that Kubernetes' garbage collector writes as, the second where the controllers of a cluster share one. It takes owner
+// references away when an owner is deleted with --cascade=orphan.
+const (
+	garbageCollector = "system:serviceaccount:kube-system:generic-garbage-collector"
+	allInOneManager  = "system:kube-controller-manager"
+)
 
 // Four digits at most: what generateName appends has five characters, so it never makes a reserved name.
 var standingName = regexp.MustCompile(`^(.+)-[0-9]{1,4}$`)
@@ -44,15 +46,36 @@ func forged(before, after metav1.Object) []Refusal {
 	} {
 		if !maps.Equal(ours(m.before), ours(m.after)) {
 			refusals = append(refusals, Refusal{codeForbidden, m.field,
-				fmt.Sprintf("expected no change of keys under %s: only the controller writes and removes them", v1alpha1.LabelPrefix)})
+				fmt.Sprintf("expected no change of keys under %s: only the controller writes and removes them; use keys of another prefix", v1alpha1.LabelPrefix)})
 		}
 	}
 	if !equality.Semantic.DeepEqual(ourOwners(before), ourOwners(after)) {
 		refusals = append(refusals, Refusal{codeForbidden, "metadata.ownerReferences",
-			fmt.Sprintf("expected no change of references to kinds of %s: only the controller writes and removes them", v1alpha1.GroupVersion.Group)})
+			fmt.Sprintf("expected no change of references to kinds of %s: only the controller writes and removes them; a run says whose it is in spec.agentRef.name", v1alpha1.GroupVersion.Group)})
 	}
 	return refusals
 }
+
+// statusWrite refuses every write of a status: what the controller did and saw stands there, and it believes it after a restart.
+func statusWrite(instead string) []Refusal {
+	return []Refusal{{codeForbidden, "status", "expected nobody but the controller to write it: it says what happened; " + instead}}
+}
+
+// held refuses new finalizers on a standing run: it, and the deletion of its Agent, would hang. Removing one is always allowed.
+func held(before, after *v1alpha1.AgentRun) []Refusal {
+	if !isStanding(before) {
+		return nil
+	}
+	for _, finalizer := range after.Finalizers {
+		if !slices.Contains(before.Finalizers, finalizer) {
+			return []Refusal{{codeForbidden, "metadata.finalizers", "expected no new one: a standing run ends when its Agent says so; put yours on the Agent or on a run of your own"}}
+		}
+	}
+	return nil
+}
+
+// isStanding tells runs with a Pod of their own, which only the controller makes, from delivered ones.
+func isStanding(run *v1alpha1.AgentRun) bool { return run.Spec.Delivery == nil }
 
 func ours(m map[string]string) map[string]string {
 	kept := map[string]string{}
@@ -64,10 +87,11 @@ func ours(m map[string]string) map[string]string {
 	return kept
 }
 
+// ourOwners are the references to our group, however its version, its kind and its case are written: the API server checks none of them.
 func ourOwners(o metav1.Object) []metav1.OwnerReference {
 	return slices.DeleteFunc(slices.Clone(o.GetOwnerReferences()), func(r metav1.OwnerReference) bool {
-		gv, err := schema.ParseGroupVersion(r.APIVersion)
-		return err != nil || gv.Group != v1alpha1.GroupVersion.Group
+		group, _, _ := strings.Cut(r.APIVersion, "/")
+		return !strings.EqualFold(group, v1alpha1.GroupVersion.Group)
 	})
 }
 
@@ -96,13 +120,17 @@ func changed(a, b *v1alpha1.AgentRunSpec) []string {
 }
 
 // immutable refuses every change of a stored spec but cancel from false to true.
-func immutable(before, after *v1alpha1.AgentRunSpec) []Refusal {
-	var refusals []Refusal
-	for _, field := range changed(before, after) {
-		refusals = append(refusals, Refusal{codeForbidden, field, "expected no change: a run's spec is immutable but for cancel; make a new run"})
+func immutable(before, after *v1alpha1.AgentRun) []Refusal {
+	expected := "expected no change: a run's spec is immutable but for cancel; make a new run"
+	if isStanding(before) {
+		expected = "expected no change: a standing run is made from its Agent; change the Agent"
 	}
-	if before.Cancel && !after.Cancel {
-		refusals = append(refusals, Refusal{codeForbidden, "spec.cancel", "expected it to stay true: a cancel cannot be taken back"})
+	var refusals []Refusal
+	for _, field := range changed(&before.Spec, &after.Spec) {
+		refusals = append(refusals, Refusal{codeForbidden, field, expected})
+	}
+	if before.Spec.Cancel && !after.Spec.Cancel {
+		refusals = append(refusals, Refusal{codeForbidden, "spec.cancel", "expected it to stay true: a cancel cannot be taken back; make a new run"})
 	}
 	return refusals
 }

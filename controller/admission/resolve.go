@@ -88,7 +88,7 @@ func preset(s v1alpha1.AgentRunSpec) []Refusal {
 	} {
 		if f.set {
 			refusals = append(refusals, Refusal{v1alpha1.RefusalConflictingFields, f.field,
-				"expected it not to be set: it is taken from the Agent; write spec.agentRef.name and spec.parameters only"})
+				"expected it not to be set: it is taken from the Agent; write spec.agentRef.name and spec.parameters only (if you did, a mutating webhook set it: exempt agentruns.hearth.dev from that one)"})
 		}
 	}
 	return refusals

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -157,4 +158,39 @@ func TestMessagesRepeatAFewNamesOnly(t *testing.T) {
 	require.Len(t, refusals, 1)
 	assert.Contains(t, refusals[0].Expected, "and 52 more")
 	assert.Less(t, len(refusals[0].Expected), 1024)
+}
+
+// A field that is added to the spec one day must be compared, or it could be forged.
+func TestEveryFieldOfASpecIsCompared(t *testing.T) {
+	full, refusals := Resolve(reviewer(), sparse(map[string]string{"change": "x"}))
+	require.Empty(t, refusals)
+	full.Template = &corev1.PodTemplateSpec{}
+	value := reflect.ValueOf(full)
+	for i := range value.NumField() {
+		if value.Type().Field(i).Name != "Cancel" {
+			assert.False(t, value.Field(i).IsZero(), "this test must set %s", value.Type().Field(i).Name)
+		}
+	}
+	assert.Len(t, changed(&v1alpha1.AgentRunSpec{}, &full), value.NumField()-1, "all but cancel")
+}
+
+// A short template and one value can ask for gigabytes: what is resolved is bounded, and what is not is refused without being made.
+func TestAResolvedGoalIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		template, value string
+		fits            bool
+	}{
+		{"${change}", strings.Repeat("x", (v1alpha1.MaxGoalBytes-len("change"))/2), true},
+		{"${change}", strings.Repeat("x", v1alpha1.MaxGoalBytes/2), false},
+		{strings.Repeat("${change}", 1<<15), strings.Repeat("x", 1<<20), false}, // 32 GiB
+		{strings.Repeat("$${change}", 1<<15), "x", false},
+		{strings.Repeat("$${x}", 1<<14), "", true},
+		{"${change}", strings.Repeat("${change}", 1<<10), true},
+	} {
+		agent := reviewer()
+		agent.Spec.GoalTemplate, agent.Spec.Parameters = c.template, []v1alpha1.Parameter{{Name: "change"}}
+		spec, refusals := Resolve(agent, sparse(map[string]string{"change": c.value}))
+		assert.Equal(t, c.fits, len(refusals) == 0, "%.20s %d", c.template, len(c.value))
+		assert.LessOrEqual(t, len(spec.Goal)+len(spec.Parameters["change"])+len("change"), v1alpha1.MaxGoalBytes)
+	}
 }

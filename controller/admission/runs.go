@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -13,6 +14,9 @@ import (
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 )
+
+// subresourceStatus is where status is written.
+const subresourceStatus = "status"
 
 // runs carries out admission of AgentRuns.
 type runs struct {
@@ -26,7 +30,7 @@ type runs struct {
 
 // trusted users write what the others may not: standing runs and their marks.
 func trusted(request admission.Request, controller string) bool {
-	return request.UserInfo.Username == controller || request.UserInfo.Username == garbageCollector
+	return slices.Contains([]string{controller, garbageCollector, allInOneManager}, request.UserInfo.Username)
 }
 
 // mutate resolves a sparse run at its creation.
@@ -59,6 +63,9 @@ func (r *runs) validate(ctx context.Context, request admission.Request) admissio
 	if trusted(request, r.controller) {
 		return admission.Allowed("")
 	}
+	if request.SubResource == subresourceStatus {
+		return answer(request, statusWrite("set spec.cancel to stop a run, delete it to forget it"))
+	}
 	if refusals := r.served.refusals(request); len(refusals) > 0 {
 		return answer(request, refusals)
 	}
@@ -71,7 +78,7 @@ func (r *runs) validate(ctx context.Context, request admission.Request) admissio
 		if err := r.decoder.DecodeRaw(request.OldObject, &before); err != nil {
 			return admission.Errored(http.StatusBadRequest, err)
 		}
-		return answer(request, append(forged(&before, &run), immutable(&before.Spec, &run.Spec)...))
+		return answer(request, slices.Concat(forged(&before, &run), held(&before, &run), immutable(&before, &run)))
 	}
 	refusals := forged(nil, &run)
 	reserved, err := r.reserved(ctx, &run)
@@ -117,14 +124,21 @@ func (r *runs) reserved(ctx context.Context, run *v1alpha1.AgentRun) ([]Refusal,
 	if name == "" {
 		return nil, nil
 	}
-	if name != run.Spec.AgentRef.Name {
-		agent, err := get(ctx, r.cached, run.Namespace, name)
-		if agent == nil || err != nil {
+	for _, reader := range []client.Reader{r.cached, r.live} { // an Agent made a moment ago is not in the cache yet
+		agent, err := get(ctx, reader, run.Namespace, name)
+		if err != nil {
 			return nil, err
 		}
+		if agent != nil {
+			return []Refusal{standingNameTaken(name)}, nil
+		}
 	}
-	return []Refusal{{v1alpha1.RefusalReservedName, "metadata.name",
-		fmt.Sprintf("expected a name other than %s-<number>: the controller gives those to the standing runs of Agent %s; generateName makes one that is free", name, name)}}, nil
+	return nil, nil
+}
+
+func standingNameTaken(agent string) Refusal {
+	return Refusal{v1alpha1.RefusalReservedName, "metadata.name",
+		fmt.Sprintf("expected a name other than %s-<number>: the controller gives those to the standing runs of Agent %s; generateName makes one that is free", agent, agent)}
 }
 
 func (r *runs) resolve(ctx context.Context, reader client.Reader, namespace string, asked v1alpha1.AgentRunSpec) (v1alpha1.AgentRunSpec, []Refusal, error) {

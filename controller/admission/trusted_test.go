@@ -13,7 +13,7 @@ import (
 // at nothing (there is nothing here to look with).
 func TestTrustedWritesPassUnseen(t *testing.T) {
 	r, a := &runs{controller: "the-controller"}, &agents{controller: "the-controller"}
-	for _, user := range []string{"the-controller", garbageCollector} {
+	for _, user := range []string{"the-controller", garbageCollector, allInOneManager} {
 		request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create, UserInfo: authenticationv1.UserInfo{Username: user}}}
 		for _, response := range []admission.Response{r.mutate(t.Context(), request), r.validate(t.Context(), request), a.validate(t.Context(), request)} {
 			assert.True(t, response.Allowed, user)

@@ -53,6 +53,9 @@ func TestAControllerOfTwoNamespacesNeedsRolesInThoseOnly(t *testing.T) {
 	bare.Kubectl(t, "apply", "--server-side", "--force-conflicts", "-k", "config/namespaced")
 	require.Contains(t, bare.Kubectl(t, "get", "deployment", "-n", "hearth-system", "hearth-controller", "-o", "jsonpath={.spec.template.spec.containers[0].args}"),
 		`"--namespaces=default"`)
+	require.Eventually(t, func() bool { // it takes a moment to serve new kinds; where kubelet runs the controller, it starts it again
+		return bare.Client(t).List(ctx, &v1alpha1.AgentRunList{}) == nil
+	}, 30*time.Second, 100*time.Millisecond)
 
 	p := start(t, apiserver.Kubeconfig(t, bare.Controller(t)), "--namespaces="+strings.Join(served, ","))
 	require.Eventually(t, func() bool { return p.ready(t) }, time.Minute, 50*time.Millisecond)

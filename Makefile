@@ -33,7 +33,7 @@ test: setup envtest-assets ## all tests but end-to-end: unit, real API server, r
 
 .PHONY: e2e
 e2e: setup ## end-to-end tests on a real kubelet with real goose (root)
-	@go test -tags e2e -count=1 -timeout 20m -v ./test/e2e
+	@go test -tags e2e -count=1 -timeout 20m -parallel 4 -v ./test/e2e
 
 .PHONY: latency
 latency: setup ## print how long 50 sequential deliveries take on the cluster (root)

@@ -28,6 +28,16 @@ func (c *Cluster) Exec(ctx context.Context, pod types.NamespacedName, container 
 	return out.String(), nil
 }
 
+// AllLogs returns all that a container wrote, or of the one before it under its name.
+func (c *Cluster) AllLogs(ctx context.Context, pod types.NamespacedName, container string, previous bool) (string, error) {
+	out, err := c.Typed.CoreV1().Pods(pod.Namespace).
+		GetLogs(pod.Name, &corev1.PodLogOptions{Container: container, Previous: previous}).DoRaw(ctx)
+	if err != nil {
+		return "", fmt.Errorf("logs of %s: %w", pod, err)
+	}
+	return string(out), nil
+}
+
 // Logs returns the last lines a container wrote, each after its time.
 func (c *Cluster) Logs(ctx context.Context, pod types.NamespacedName, container string, tail int64) (string, error) {
 	out, err := c.Typed.CoreV1().Pods(pod.Namespace).

@@ -19,6 +19,7 @@ var pullReason = regexp.MustCompile(`ErrImageNeverPull|ErrImagePull|ImagePullBac
 
 // TestRefusedRuns: each wrong run gets its code and the name of the field, nothing of it is stored, and the next correct one works (R21, R31).
 func TestRefusedRuns(t *testing.T) {
+	t.Parallel()
 	r := newRoom(t, "refused")
 	r.readyAgent(reviewer, func(spec *hearthv1.AgentSpec) {
 		spec.GoalTemplate = "${task}${more}"
@@ -55,6 +56,7 @@ func withDefault(name, value string) []hearthv1.Parameter {
 // TestImageCannotBePulled is R7: kubelet's own reason is on the standing run, a run for that Agent waits and says why, and is
 // carried out when the image was put right.
 func TestImageCannotBePulled(t *testing.T) {
+	t.Parallel()
 	r := newRoom(t, "image")
 	r.agent("broken", func(spec *hearthv1.AgentSpec) {
 		spec.Template.Spec.Containers[0].Image = "localhost/hearth-no-such-image:none"

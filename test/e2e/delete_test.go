@@ -26,6 +26,7 @@ const (
 
 // TestDeletedWhileRunning is I4: the object is gone at once, and the work stops with its processes.
 func TestDeletedWhileRunning(t *testing.T) {
+	t.Parallel()
 	r := newRoom(t, "deleted")
 	r.readyAgent(reviewer, nil)
 	pod := r.pod(reviewer)

@@ -24,6 +24,7 @@ const (
 
 // TestDelivery: a sparse run is carried out by real goose in the standing Pod and recorded once (R21, R22, R27).
 func TestDelivery(t *testing.T) {
+	t.Parallel()
 	r := newRoom(t, "delivery")
 	agent := r.readyAgent(reviewer, nil)
 	r.ask("review", reviewer, "shell: echo counted | tee -a "+effects, "say: no findings")

@@ -50,6 +50,7 @@ type meeting struct {
 // TestStrangerInAReadyPod is the harder half of row 27: the Pod stays Ready, and each new connection to its delivery port reaches somebody
 // else. Each kind of stranger is told nothing and believed nothing, and the waiting run says at once what kind it is.
 func TestStrangerInAReadyPod(t *testing.T) {
+	t.Parallel()
 	r := newRoom(t, "frozen")
 	const clear = "clear"
 	r.agent(clear, func(spec *hearthv1.AgentSpec) { spec.Runtime.Delivery.Scheme = hearthv1.DeliveryHTTP })

@@ -26,6 +26,7 @@ import (
 // TestGarbage is Kubernetes' own garbage collector at work under the admission guards: what an Agent or a standing run owns goes with
 // it, records stay, and nothing hangs (SPEC.md, Lifecycle: there are no finalizers).
 func TestGarbage(t *testing.T) {
+	t.Parallel()
 	r := newRoom(t, "garbage")
 	policies := map[string]metav1.DeletionPropagation{
 		"background": metav1.DeletePropagationBackground, "foreground": metav1.DeletePropagationForeground, "orphan": metav1.DeletePropagationOrphan,
@@ -39,7 +40,9 @@ func TestGarbage(t *testing.T) {
 		r.succeeds("record-of-"+name, name)
 	}
 	for name, policy := range policies {
-		t.Run(name, func(t *testing.T) { (&room{t: t, namespace: r.namespace, watched: r.watched}).deletes(agents[name], policy) })
+		t.Run(name, func(t *testing.T) {
+			(&room{t: t, namespace: r.namespace, watched: r.watched}).deletes(agents[name], policy)
+		})
 	}
 	t.Run("a standing run", func(t *testing.T) {
 		r := &room{t: t, namespace: r.namespace, watched: r.watched}

@@ -30,6 +30,8 @@ const (
 	envStrangerKind = "HEARTH_E2E_STRANGER_KIND"
 	// envWiretap makes this binary the wiretap of TestTheGoalIsNotOnTheWire, which keeps what goes over the delivery port in that file.
 	envWiretap = "HEARTH_E2E_WIRETAP"
+	// envThief makes this binary the thief of TestAgentCannotReadTheSecret, which looks for secrets of those hashes.
+	envThief = "HEARTH_E2E_THIEF"
 
 	setupLimit = 30 * time.Minute
 	agentImage = "localhost/hearth-agent-goose:dev"
@@ -50,6 +52,9 @@ var suite struct {
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(envStranger); dir != "" {
 		os.Exit(beStranger(dir))
+	}
+	if wanted := os.Getenv(envThief); wanted != "" {
+		os.Exit(beThief(wanted))
 	}
 	if file := os.Getenv(envWiretap); file != "" {
 		os.Exit(beWiretap(file))

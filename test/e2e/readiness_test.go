@@ -31,6 +31,7 @@ const (
 // TestReadiness is R10 without the Service name. The agent waits for a file before it starts, so that the time in which its Pod runs
 // and nobody listens lasts until the test has seen it.
 func TestReadiness(t *testing.T) {
+	t.Parallel()
 	r := newRoom(t, "readiness")
 	r.agent(gated, func(spec *hearthv1.AgentSpec) {
 		spec.Runtime.Command = []string{"sh", "-c", "until [ -e /shared/open ]; do sleep 0.1; done; exec goose acp"}

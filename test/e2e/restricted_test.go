@@ -18,6 +18,7 @@ import (
 // TestRestricted: the namespaces of agents and of the controller enforce the restricted Pod security standard, the cluster really does,
 // and a standing Pod whose template says nothing about it runs there.
 func TestRestricted(t *testing.T) {
+	t.Parallel()
 	r := newRoom(t, "restricted")
 	for _, name := range []string{r.namespace, cluster.SystemNamespace} {
 		var namespace corev1.Namespace

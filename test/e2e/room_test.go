@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,7 +134,7 @@ func (r *room) ask(name, agent string, directives ...string) *hearthv1.AgentRun 
 	return run
 }
 
-// standing waits for the one standing run of an Agent.
+// standing waits for the one standing run of an Agent that has not ended.
 func (r *room) standing(agent string) *hearthv1.AgentRun {
 	r.t.Helper()
 	var found *hearthv1.AgentRun
@@ -142,10 +143,11 @@ func (r *room) standing(agent string) *hearthv1.AgentRun {
 		if err := suite.Client.List(ctx, &runs, client.InNamespace(r.namespace), client.MatchingLabels{hearthv1.LabelAgent: agent}); err != nil {
 			return false, "", err
 		}
-		if len(runs.Items) != 1 {
-			return false, fmt.Sprintf("%d standing runs", len(runs.Items)), nil
+		living := slices.DeleteFunc(runs.Items, func(run hearthv1.AgentRun) bool { return run.Status.CompletionTime != nil })
+		if len(living) != 1 {
+			return false, fmt.Sprintf("%d standing runs", len(living)), nil
 		}
-		found = &runs.Items[0]
+		found = &living[0]
 		return true, found.Name, nil
 	})
 	return found
@@ -193,6 +195,9 @@ func (r *room) running(name string) *hearthv1.AgentRun {
 
 func (r *room) wait(what string, limit time.Duration, look cluster.Look) {
 	r.t.Helper()
+	if _, room, ok := strings.Cut(strings.TrimPrefix(r.namespace, "e2e-"), "-"); ok {
+		what = room + ": " + what // cases run side by side
+	}
 	require.NoError(r.t, suite.Wait(r.t.Context(), what, limit, look))
 }
 

@@ -36,6 +36,7 @@ const (
 // TestStranger is fault row 27 and the confidentiality of SPEC.md: after the harness died, somebody else answers on its Pod's address
 // with friendly words. It is told nothing and believed nothing; when it is gone, the run is carried out.
 func TestStranger(t *testing.T) {
+	t.Parallel()
 	r := newRoom(t, "stranger")
 	r.readyAgent(reviewer, nil)
 	pod := r.pod(reviewer)

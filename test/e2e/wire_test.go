@@ -22,6 +22,7 @@ import (
 // TestTheGoalIsNotOnTheWire: all that goes over the delivery port during a run, as the Pod's network carries it, has neither the goal nor
 // what the agent answered (SPEC.md, Confidentiality). With the scheme HTTP both are there, so the wiretap hears what there is.
 func TestTheGoalIsNotOnTheWire(t *testing.T) {
+	t.Parallel()
 	r := newRoom(t, "wire")
 	schemes := map[string]hearthv1.DeliveryScheme{reviewer: hearthv1.DeliveryHTTPS, "clear": hearthv1.DeliveryHTTP}
 	for agent, scheme := range schemes {

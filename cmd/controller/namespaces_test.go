@@ -57,6 +57,10 @@ func TestAControllerOfTwoNamespacesNeedsRolesInThoseOnly(t *testing.T) {
 		return bare.Client(t).List(ctx, &v1alpha1.AgentRunList{}) == nil
 	}, 30*time.Second, 100*time.Millisecond)
 
+	ungranted := start(t, apiserver.Kubeconfig(t, bare.Controller(t)), "--namespaces="+served[0]+","+elsewhere)
+	require.Error(t, ungranted.Wait(), "it does not try for ever")
+	assert.Contains(t, ungranted.stderr.String(), "--namespaces: no right to work in "+elsewhere+": expected `kubectl apply --server-side -n "+elsewhere+" -k config/namespaced/grant`")
+
 	p := start(t, apiserver.Kubeconfig(t, bare.Controller(t)), "--namespaces="+strings.Join(served, ","))
 	require.Eventually(t, func() bool { return p.ready(t) }, time.Minute, 50*time.Millisecond)
 	reach(t, admin, p.webhook)
@@ -111,7 +115,7 @@ func TestAControllerOfTwoNamespacesNeedsRolesInThoseOnly(t *testing.T) {
 			assert.Contains(t, served, r.Namespace, "%+v", r)
 		}
 		if r.Namespace == "" && r.Resource != "" {
-			assert.Contains(t, []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "selfsubjectreviews"}, r.Resource, "%+v", r)
+			assert.Contains(t, []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "selfsubjectreviews", "selfsubjectaccessreviews"}, r.Resource, "%+v", r)
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/go-logr/logr"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -52,8 +51,15 @@ func serve(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	user, err := whoami(ctx, config)
+	direct, err := client.New(config, client.Options{})
 	if err != nil {
+		return fmt.Errorf("reach the API server: %w", err)
+	}
+	user, err := whoami(ctx, direct)
+	if err != nil {
+		return err
+	}
+	if err := granted(ctx, direct, o.namespaces); err != nil {
 		return err
 	}
 	if err := setup(mgr, keeper, o.namespaces, user, slog.New(lines)); err != nil { //nolint:contextcheck // nothing runs yet
@@ -115,17 +121,4 @@ func newManager(config *rest.Config, o options, keeper *certs.Keeper) (manager.M
 		return nil, fmt.Errorf("health check: %w", err)
 	}
 	return mgr, nil
-}
-
-// whoami asks the API server which user our writes come from, so that admission knows them.
-func whoami(ctx context.Context, config *rest.Config) (string, error) {
-	c, err := client.New(config, client.Options{})
-	if err != nil {
-		return "", fmt.Errorf("reach the API server: %w", err)
-	}
-	var review authenticationv1.SelfSubjectReview
-	if err := c.Create(ctx, &review); err != nil {
-		return "", fmt.Errorf("ask the API server who we are: %w", err)
-	}
-	return review.Status.UserInfo.Username, nil
 }

@@ -43,8 +43,9 @@ latency: setup ## print how long 50 sequential deliveries take on the cluster (r
 cluster-test: setup ## a cluster comes up, serves, and leaves nothing (root; no cluster may be running)
 	@HEARTH_CLUSTER_TEST=1 go -C hack/cluster test -count=1 -v -timeout 10m -run 'TestAClusterServesPodsAndLeavesNothing|TestAFailed' ./e2e
 
-slow: setup ## what does not fit the time of every change: clusters killed at every step, fuzzing (root; no cluster may be running)
+slow: setup ## what does not fit the time of every change: clusters killed at every step, every case against every wrong runtime, fuzzing (root; no cluster may be running)
 	@HEARTH_CLUSTER_TEST=1 go -C hack/cluster test -count=1 -v -timeout 30m ./e2e
+	@HEARTH_SLOW=1 go test -count=1 -timeout 30m -run TestAWrongRuntime ./test/conformance
 	@$(MAKE) fuzz
 
 .PHONY: fuzz

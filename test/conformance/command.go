@@ -34,12 +34,13 @@ func Command(line string) func(context.Context) error {
 	}
 }
 
-// Starter makes a shell command that stays in the foreground into what Options.Start needs.
+// Starter makes a shell command that stays in the foreground into what Options.Start needs. Of the kit's own environment it gets
+// everything but what begins with POD_ or HEARTH_.
 func Starter(line string) func(context.Context, []string) error {
 	return func(ctx context.Context, environ []string) error {
 		cmd := exec.CommandContext(ctx, "sh", "-c", line)
-		for _, pair := range os.Environ() { // the kit's own Pod, if it has one, is another
-			if !strings.HasPrefix(pair, "POD_") && !strings.HasPrefix(pair, tokenVariable+"=") {
+		for _, pair := range os.Environ() {
+			if !strings.HasPrefix(pair, "POD_") && !strings.HasPrefix(pair, "HEARTH_") {
 				cmd.Env = append(cmd.Env, pair)
 			}
 		}

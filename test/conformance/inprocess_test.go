@@ -15,7 +15,7 @@ import (
 	"github.com/hearthdev/hearth/test/harness"
 )
 
-const slowGoal = harness.TakePrefix + "5s"
+const slowGoal = harness.TakePrefix + "8s"
 
 // against are the options for a harness in this process.
 func against(t *testing.T, h *harness.Harness) Options {

@@ -75,6 +75,11 @@ func idleStrangers(t *trial) {
 		for _, c := range conns {
 			_ = c.Close()
 		}
+		t.await("the runtime to see that the strangers left", func() bool {
+			c := t.challenge()
+			_, err := t.kit.exchange(t.ctx, c, t.kit.encode(c))
+			return err == nil
+		})
 	}()
 	for range strangers {
 		conn, err := t.kit.dialPlain(t.ctx)

@@ -47,7 +47,7 @@ func (p place) write(t *testing.T, name, content string) {
 func (p place) options(t *testing.T, command, environ string) Options {
 	t.Helper()
 	ours := fmt.Sprintf("export HEARTH_ACP_LISTEN=127.0.0.1:0 %s\n", environ)
-	p.write(t, "run.sh", fmt.Sprintf("export POD_NAMESPACE=team POD_NAME=%s POD_UID=%s HEARTH_DELIVERY_TOKEN=%s HEARTH_DELIVERY_LISTEN=%s HEARTH_DATA_DIR=%s\n%s exec %s\n",
+	p.write(t, "run.sh", fmt.Sprintf("unset $(env | sed -n 's/^\\(HEARTH_[A-Z_]*\\)=.*/\\1/p')\nexport POD_NAMESPACE=team POD_NAME=%s POD_UID=%s HEARTH_DELIVERY_TOKEN=%s HEARTH_DELIVERY_LISTEN=%s HEARTH_DATA_DIR=%s\n%s exec %s\n",
 		p.pod, podUID, harness.Root, p.address, p.dir, ours, command))
 	p.write(t, "up.sh", fmt.Sprintf("cd %s\nsh run.sh >>log 2>&1 </dev/null &\necho $! >pid\n", p.dir))
 	p.write(t, "another.sh", fmt.Sprintf("export HEARTH_DELIVERY_LISTEN=127.0.0.1:0 HEARTH_DATA_DIR=$(mktemp -d %s/data-XXXXXX)\n%s exec %s >>%s/log 2>&1\n", p.dir, ours, command, p.dir))

@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 CONTROLLER_GEN := go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
-MODULES := . hack/cluster hack/image
+MODULES := . hack/cluster hack/image hack/licences
 FUZZTIME ?= 20s
 # One set of build flags everywhere, so that images, demo and linter share what they compile. The race detector needs cgo.
 export CGO_ENABLED := 0
@@ -29,7 +29,7 @@ test: setup envtest-assets ## all tests but end-to-end: unit, real API server, r
 	@goose=$$(hack/goose/install.sh); assets=$$(hack/cluster/cluster assets); \
 	KUBEBUILDER_ASSETS=$$assets HEARTH_GOOSE=$$goose HEARTH_REQUIRE_REAL=1 \
 	  CGO_ENABLED=1 go test -race -shuffle=on -p $(PARALLEL) -timeout 15m ./...
-	@for m in hack/cluster hack/image; do (cd $$m && CGO_ENABLED=1 go test -race -shuffle=on ./...); done
+	@for m in hack/cluster hack/image hack/licences; do (cd $$m && CGO_ENABLED=1 go test -race -shuffle=on ./...); done
 
 .PHONY: e2e
 e2e: setup ## end-to-end tests on a real kubelet with real goose (root)
@@ -64,7 +64,7 @@ generate: ## deepcopy, CRDs and RBAC from the Go types
 	@$(CONTROLLER_GEN) rbac:roleName=hearth-controller paths=./controller/... output:rbac:dir=config/rbac
 	@go run ./hack/rbac config/rbac/role.yaml config/namespaced
 
-verify: ## fail if generated files or go.mod drifted
+verify: ## fail if generated files or go.mod drifted, a licence is not on the list, or a known vulnerability is called
 	@hack/verify.sh
 
 .PHONY: build

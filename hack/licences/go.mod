@@ -1,0 +1,10 @@
+module github.com/hearthdev/hearth/hack/licences
+
+go 1.26
+
+require (
+	github.com/google/licensecheck v0.3.1
+	github.com/stretchr/testify v1.12.1
+)
+
+require go.yaml.in/yaml/v3 v3.0.5 // indirect

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/google/licensecheck"
+)
+
+// module is one module that programs link, and where its linked packages lie.
+type module struct {
+	path, version, dir string
+	packages           []string // directories, sorted
+}
+
+func (m module) name() string { return strings.TrimSuffix(m.path+"@"+m.version, "@") }
+
+// modules asks the go command what programs link. Our own modules are under our own licence, and not in it; the standard library is.
+func modules(dir string, programs []string) ([]module, error) {
+	cmd := exec.Command("go", append([]string{"list", "-deps", "-json=Dir,Root,Standard,Module"}, programs...)...) //nolint:gosec,noctx // the project's own packages
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list in %s: %w", dir, err)
+	}
+	type source struct {
+		Path, Version, Dir string
+		Main               bool
+		Replace            *source
+	}
+	byDir := map[string]*module{}
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct {
+			Dir, Root string
+			Standard  bool
+			Module    *source
+		}
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("go list in %s: %w", dir, err)
+		}
+		from := p.Module
+		switch {
+		case p.Standard:
+			byDir[p.Root] = &module{path: "std", dir: p.Root}
+			continue
+		case from == nil:
+			continue
+		case from.Replace != nil:
+			from = from.Replace
+		}
+		if from.Main || from.Version == "" && p.Module.Replace != nil {
+			continue // ours
+		}
+		if byDir[from.Dir] == nil {
+			byDir[from.Dir] = &module{path: from.Path, version: from.Version, dir: from.Dir}
+		}
+		byDir[from.Dir].packages = append(byDir[from.Dir].packages, p.Dir)
+	}
+	all := []module{}
+	for _, m := range byDir {
+		slices.Sort(m.packages)
+		all = append(all, *m)
+	}
+	return all, nil
+}
+
+// licenceFile matches the names of licence files. LICENSE.docs is for documentation, which is not linked.
+var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|unlicense)([-._].*)?$`)
+
+// check finds the licence files of the module and of the directories of its linked packages, and returns what they are.
+func (m module) check() ([]string, error) {
+	dirs := []string{m.dir}
+	for _, p := range m.packages {
+		for d := p; d != m.dir && strings.HasPrefix(d, m.dir); d = filepath.Dir(d) {
+			dirs = append(dirs, d)
+		}
+	}
+	slices.Sort(dirs)
+	var ids []string
+	var refused []error
+	for _, d := range slices.Compact(dirs) {
+		entries, err := os.ReadDir(d)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if e.IsDir() || !licenceFile.MatchString(e.Name()) || slices.Contains([]string{".go", ".docs"}, filepath.Ext(e.Name())) {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Join(d, e.Name())) //nolint:gosec // a licence of a dependency
+			if err != nil {
+				return nil, err
+			}
+			found, err := classify(text)
+			if err != nil {
+				file, _ := filepath.Rel(m.dir, filepath.Join(d, e.Name()))
+				refused = append(refused, fmt.Errorf("%s: %w", file, err))
+			}
+			ids = append(ids, found...)
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	if len(ids) == 0 && len(refused) == 0 {
+		return nil, errors.New("no licence file")
+	}
+	return ids, errors.Join(refused...)
+}
+
+// classify names the licences of a text; an error when it is not all known and allowed.
+func classify(text []byte) ([]string, error) {
+	c := licensecheck.Scan(text)
+	var ids, bad []string
+	for _, match := range c.Match {
+		id := match.ID
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+		if !slices.Contains(allowed, id) && !slices.Contains(bad, id) {
+			bad = append(bad, id)
+		}
+	}
+	switch {
+	case len(bad) > 0:
+		return ids, fmt.Errorf("%s", strings.Join(bad, ", "))
+	case len(ids) == 0 || c.Percent < minCoverage:
+		return ids, fmt.Errorf("unknown text (%.0f%% of it is a licence we know)", c.Percent)
+	}
+	return ids, nil
+}

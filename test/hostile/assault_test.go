@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hearthdev/hearth/delivery/server"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/endpoint"
 	"github.com/hearthdev/hearth/test/agent/agenttest"
 )
@@ -25,6 +26,8 @@ const (
 	// filesOfARun are files that a run may leave open for a moment: a pipe, a connection, the journal's.
 	filesOfARun = 8
 	probes      = 10
+	// maxTries is how often a caller may be pushed out before its challenge has arrived; with nobody there it never is.
+	maxTries = 10
 	// tick is the pace of slow clients, and the pause after which one that was thrown out comes again.
 	tick = time.Second
 )
@@ -58,7 +61,7 @@ func (a *assault) raw(address string) (net.Conn, error) {
 // dial connects as far as somebody comes who has no secret: on the delivery port through the handshake, whoever is there.
 func (a *assault) dial(address string) (net.Conn, error) {
 	conn, err := a.raw(address)
-	if err != nil || a.scheme != "HTTPS" || address != a.delivery {
+	if err != nil || a.scheme == string(wire.SchemeHTTP) || address != a.delivery {
 		return conn, err
 	}
 	shaken := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}) //nolint:gosec // a stranger
@@ -76,12 +79,23 @@ type front struct {
 }
 
 // both is as many at either port.
-func (a *assault) both(n int) []front { return []front{{a.acp, n}, {a.delivery, n}} }
+func (a *assault) both(n int) []front { return a.fronts(front{a.acp, n}, front{a.delivery, n}) }
 
 // full is somewhat more at either port than it has room for.
 func (a *assault) full() []front {
-	return []front{{a.acp, endpoint.MaxConnections * 9 / 8}, {a.delivery, server.MaxConnections * 9 / 8}}
+	return a.fronts(front{a.acp, endpoint.MaxConnections * 9 / 8}, front{a.delivery, server.MaxConnections * 9 / 8})
 }
+
+// fronts leaves port 4000 out where the scheme is HTTP: it is the same under both.
+func (a *assault) fronts(all ...front) []front {
+	if a.scheme == string(wire.SchemeHTTP) {
+		return all[1:]
+	}
+	return all
+}
+
+// alone is as many at the delivery port.
+func (a *assault) alone(n int) []front { return []front{{a.delivery, n}} }
 
 // crowd is many clients. Each connects, acts, and when that ended comes again a tick later. It returns when each has tried once.
 func (a *assault) crowd(fronts []front, dial func(string) (net.Conn, error), act func(net.Conn)) {
@@ -140,6 +154,7 @@ func (p *pod) suffer(t *testing.T, k attack) row {
 	var err error
 	r.tries, err = p.deliver(limit)
 	require.NoError(t, err, p.log.String())
+	assert.LessOrEqual(t, r.tries, maxTries, "strangers keep a caller out")
 	<-swing
 	for range probes {
 		took, err := p.probe()

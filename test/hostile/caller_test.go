@@ -36,7 +36,7 @@ func (p *pod) clientTLS() *tls.Config {
 }
 
 func (p *pod) url(target string) string {
-	if p.scheme == "HTTPS" {
+	if p.scheme == string(wire.SchemeHTTPS) {
 		return "https://" + p.delivery + target
 	}
 	return "http://" + p.delivery + target

@@ -77,11 +77,11 @@ type row struct {
 // table prints what each attack cost.
 func table(t *testing.T, rows []row) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%-50s %-6s %8s %16s %19s %6s %9s\n", "attack", "scheme", "clients", "open files", "memory MiB", "run", "probe")
-	fmt.Fprintf(&b, "%-50s %-6s %8s %16s %19s %6s %9s\n", "", "", "", "before/max/after", "before/max/after", "tries", "slowest")
+	fmt.Fprintf(&b, "\n%-50s %-11s %8s %16s %19s %6s %9s\n", "attack", "on", "clients", "open files", "memory MiB", "run", "probe")
+	fmt.Fprintf(&b, "%-50s %-11s %8s %16s %19s %6s %9s\n", "", "", "", "before/max/after", "before/max/after", "tries", "slowest")
 	for _, r := range rows {
 		mib := func(kib int64) float64 { return float64(kib) / 1024 }
-		fmt.Fprintf(&b, "%-50s %-6s %8d %16s %19s %6d %7.1fms\n", r.attack, r.scheme, r.clients,
+		fmt.Fprintf(&b, "%-50s %-11s %8d %16s %19s %6d %7.1fms\n", r.attack, map[string]string{"HTTPS": "HTTPS, 4000", "HTTP": "HTTP"}[r.scheme], r.clients,
 			fmt.Sprintf("%d/%d/%d", r.before.files, r.during.files, r.after.files),
 			fmt.Sprintf("%.0f/%.0f/%.0f", mib(r.before.rss), mib(r.during.rss), mib(r.after.rss)), r.tries, float64(r.slowestProbe.Microseconds())/1000)
 	}

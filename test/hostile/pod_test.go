@@ -29,7 +29,7 @@ const (
 	podUID   = "pod-uid-1"
 	token    = "secret-root-0123456789-0123456789-0123456789"
 	// neededFiles is what the largest crowd takes in this process, both ports together.
-	neededFiles = 8192
+	neededFiles = 5120
 )
 
 var binary string

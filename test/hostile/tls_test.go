@@ -19,17 +19,17 @@ import (
 
 // handshakes are attacks on the delivery port's TLS.
 var handshakes = []attack{
-	{name: "too many: leave the handshake half done", begin: func(a *assault) {
-		a.crowd(a.full()[1:], a.raw, func(conn net.Conn) {
+	{name: "144 leave the handshake half done", begin: func(a *assault) {
+		a.crowd(a.alone(144), a.raw, func(conn net.Conn) {
 			// The client never reads what the server says, so it never finishes.
 			_ = tls.Client(deaf{conn}, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}).HandshakeContext(a.ctx) //nolint:gosec // a stranger
 		})
 	}},
-	{name: "too many: records of garbage", lasts: tick / 4, begin: func(a *assault) {
-		a.crowd(a.full()[1:], a.raw, stay("\x16\x03\x01\xff\xff"+strings.Repeat("\xa5", 1<<16)))
+	{name: "144 records of garbage", lasts: tick / 4, begin: func(a *assault) {
+		a.crowd(a.alone(144), a.raw, stay("\x16\x03\x01\xff\xff"+strings.Repeat("\xa5", 1<<16)))
 	}},
-	{name: "too many: records longer than allowed, in pieces", lasts: tick / 2, begin: func(a *assault) {
-		a.crowd(a.full()[1:], a.raw, a.slowly("\x16\x03\x01\x40\x00\x01\x00\x3f\xfc\x03\x03"))
+	{name: "144 records longer than allowed, in pieces", lasts: tick / 2, begin: func(a *assault) {
+		a.crowd(a.alone(144), a.raw, a.slowly("\x16\x03\x01\x40\x00\x01\x00\x3f\xfc\x03\x03"))
 	}},
 	{name: "20 handshakes after handshakes", lasts: tick / 4, begin: func(a *assault) {
 		for range 20 {
@@ -43,7 +43,7 @@ var handshakes = []attack{
 		}
 	}},
 	{name: "20 records after the handshake without end", lasts: tick / 4, begin: func(a *assault) {
-		a.crowd(a.both(20)[1:], a.dial, func(conn net.Conn) {
+		a.crowd(a.alone(20), a.dial, func(conn net.Conn) {
 			pump("", "\x17\x03\x03\x00\x10xxxxxxxxxxxxxxxx")(conn.(*tls.Conn).NetConn())
 		})
 	}},

@@ -28,8 +28,9 @@ const (
 	probes      = 10
 	// maxTries is how often a caller may be pushed out before its challenge has arrived; with nobody there it never is.
 	maxTries = 10
-	// tick is the pace of slow clients, and the pause after which one that was thrown out comes again.
-	tick = time.Second
+	// tick is the pace of slow clients; again is when one that was thrown out comes again.
+	tick  = time.Second
+	again = 2 * tick
 )
 
 // attack is one way to be hostile. Begin returns when it is in full swing; it goes on until the assault's context ends.
@@ -97,7 +98,7 @@ func (a *assault) fronts(all ...front) []front {
 // alone is as many at the delivery port.
 func (a *assault) alone(n int) []front { return []front{{a.delivery, n}} }
 
-// crowd is many clients. Each connects, acts, and when that ended comes again a tick later. It returns when each has tried once.
+// crowd is many clients. Each connects, acts, and when that ended comes again a while later. It returns when each has tried once.
 func (a *assault) crowd(fronts []front, dial func(string) (net.Conn, error), act func(net.Conn)) {
 	var tried sync.WaitGroup
 	room := make(chan struct{}, 64) // handshakes at once: it is the harness that is to suffer
@@ -116,7 +117,7 @@ func (a *assault) crowd(fronts []front, dial func(string) (net.Conn, error), act
 						act(conn)
 						_ = conn.Close()
 					}
-					a.pause(tick)
+					a.pause(again)
 				}
 			})
 		}

@@ -24,6 +24,8 @@ import (
 
 const (
 	secretLength = 43 // 32 bytes in base64url without padding
+	longRun      = 512
+	lastOfSecret = "AEIMQUYcgkosw048"
 	chunkBytes   = 1 << 20
 	dialPatience = 5 * time.Second
 	harnessPID   = "1"
@@ -49,7 +51,6 @@ func beThief(wanted string) int {
 	for _, dir := range []string{"/etc", "/var", "/run", "/tmp", "/home", "/root", "/shared", "/dev/shm", "/opt", "/srv", "/mnt"} {
 		t.files(dir)
 	}
-	t.file("/harness")
 	t.listeners()
 	return 0
 }
@@ -88,16 +89,16 @@ func (t *thief) search(where string, from io.Reader) (int64, error) {
 	}
 }
 
-// window compares each stretch of base64url that is as long as a secret.
+// window compares each stretch of base64url that is as long as a secret. The last character of 32 bytes has two bits to spare, which are
+// zero; of what is far longer than a secret, such as an encoded picture, only the beginning is compared.
 func (t *thief) window(where string, text []byte) {
 	run := 0
 	for i, c := range text {
-		if c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' {
-			run++
-		} else {
+		if !inBase64URL[c] {
 			run = 0
+			continue
 		}
-		if run < secretLength {
+		if run++; run < secretLength || run > longRun || strings.IndexByte(lastOfSecret, c) < 0 {
 			continue
 		}
 		sum := sha256.Sum256(text[i+1-secretLength : i+1])
@@ -106,6 +107,13 @@ func (t *thief) window(where string, text []byte) {
 		}
 	}
 }
+
+var inBase64URL = func() (in [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") {
+		in[c] = true
+	}
+	return in
+}()
 
 func (t *thief) file(path string) {
 	file, err := os.Open(path) // #nosec G304 -- that is what it is for

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -172,8 +173,7 @@ func (t *thief) harness() {
 		_, err := os.ReadDir("/proc/" + harnessPID + "/" + name)
 		t.tried("list /proc/1/"+name, 0, err)
 	}
-	err := syscall.PtraceAttach(1)
-	t.tried("ptrace attach 1", 0, err)
+	t.tried("ptrace attach 1", 0, attach())
 	var local [1]byte
 	n, err := unix.ProcessVMReadv(1, []unix.Iovec{{Base: &local[0], Len: 1}}, []unix.RemoteIovec{{Base: 0x400000, Len: 1}}, 0)
 	t.tried("process_vm_readv 1", int64(n), err)
@@ -185,6 +185,19 @@ func (t *thief) harness() {
 		}
 	}
 	t.tried("pidfd_open 1", 0, err)
+}
+
+// attach stops the harness as a debugger would and, if that could be done, lets it go on.
+func attach() error {
+	goruntime.LockOSThread() // a tracer is a thread
+	defer goruntime.UnlockOSThread()
+	if err := syscall.PtraceAttach(1); err != nil {
+		return err
+	}
+	if _, err := syscall.Wait4(1, nil, syscall.WALL, nil); err != nil {
+		return err
+	}
+	return syscall.PtraceDetach(1)
 }
 
 // processes reads the environment and the writable memory of everybody.

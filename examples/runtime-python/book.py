@@ -31,7 +31,8 @@ class Book:
     def write(self, key, **fields):
         """Change an attempt, on disk first."""
         entry = {"run": {"namespace": "", "name": "", "uid": key[0]}, "attempt": key[1], "digest": "", **self.entries.get(key, {}), **fields}
-        self.db.execute("INSERT INTO attempts VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET entry = excluded.entry", (*key, json.dumps(entry)))
+        sql = "INSERT INTO attempts VALUES (?, ?, ?) ON CONFLICT (uid, attempt) DO UPDATE SET entry = excluded.entry"  # keeps its place
+        self.db.execute(sql, (*key, json.dumps(entry)))
         self.revision += 1
         self.entries[key], self.changed[key] = entry, self.revision
         with self.lock: self.lock.notify_all()

@@ -54,9 +54,9 @@ func (r Report) Conforms(allowNotRun bool) bool {
 // WriteTable writes a row for each case, and the sum.
 func (r Report) WriteTable(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ID\tREQUIREMENT\tVERDICT\tWHY")
+	_, _ = fmt.Fprintf(table, "ID\tREQUIREMENT\tVERDICT  WHY\n")
 	for _, c := range r.Results {
-		_, _ = fmt.Fprintln(table, strings.TrimRight(strings.Join([]string{c.ID, c.Title, string(c.Verdict), c.Why}, "\t"), "\t"))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\n", c.ID, c.Title, strings.TrimRight(fmt.Sprintf("%-7s  %s", c.Verdict, c.Why), " "))
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("write the table: %w", err)

@@ -149,6 +149,8 @@ func (l *leaving) Close() error {
 }
 
 // bootDefects show at a start, a restart or a drain.
+//
+//nolint:gocyclo // a table
 func bootDefects() []defect {
 	starts := func(name, fails, ignored string) defect {
 		return defect{name: name, fails: fails, boots: true, options: func(l *liar, o *Options) {
@@ -194,7 +196,7 @@ func bootDefects() []defect {
 		})},
 		{name: "takes requests of an earlier boot", fails: "C-1 E-29 P-7", boots: true, request: func(l *liar, x *exchange) {
 			if x.proven && x.URL.Path != wire.ChallengePath {
-				x.Header.Set(wire.HeaderBoot, as2(l.ask(x, http.MethodPost, wire.ChallengePath, challengeBody(l))).Boot)
+				x.Header.Set(wire.HeaderBoot, tells(l.ask(x, http.MethodPost, wire.ChallengePath, challengeBody(l))).Boot)
 			}
 		}},
 		{name: "closes its listener at SIGTERM", fails: "W-1 H-3 H-4 H-5 H-6 H-7", boots: true, options: func(l *liar, o *Options) {

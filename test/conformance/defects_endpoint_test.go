@@ -47,6 +47,8 @@ func isDelete(x *exchange) bool { return x.Method == http.MethodDelete }
 func isRecorded(x *exchange) bool { return strings.HasSuffix(x.URL.Path, wire.RecordedSuffix) }
 
 // endpointDefects are about what a call means.
+//
+//nolint:gocyclo // a table
 func endpointDefects() []defect {
 	return []defect{
 		{name: "ignores since", fails: "E-4 E-5 E-21", request: func(_ *liar, x *exchange) {
@@ -192,6 +194,8 @@ func endpointDefects() []defect {
 }
 
 // journalDefects are about what is known of a run.
+//
+//nolint:gocyclo // a table
 func journalDefects() []defect {
 	deliver := func(l *liar, x *exchange) (uid string, attempt float64, ok bool) {
 		if !x.is(http.MethodPost, wire.RunsPath) || !x.proven {
@@ -244,7 +248,7 @@ func journalDefects() []defect {
 		}},
 		{name: "looks at its capacity first", fails: "E-30", response: func(l *liar, x *exchange) {
 			if _, _, ok := deliver(l, x); ok && x.status == http.StatusOK {
-				if c := as2(l.ask(x, http.MethodPost, wire.ChallengePath, challengeBody(l))).Capacity; c.Room() == 0 {
+				if c := tells(l.ask(x, http.MethodPost, wire.ChallengePath, challengeBody(l))).Capacity; c.Room() == 0 {
 					x.refuse(wire.NewProblem(wire.CodeBusy, ""))
 				}
 			}
@@ -258,7 +262,7 @@ func journalDefects() []defect {
 		{name: "ignores the journal", fails: "E-29 P-8", request: func(l *liar, x *exchange) {
 			if _, _, ok := deliver(l, x); ok {
 				if m := x.content(); m["journal"] == "another-journal" {
-					m["journal"] = as2(l.ask(x, http.MethodPost, wire.ChallengePath, challengeBody(l))).Journal
+					m["journal"] = tells(l.ask(x, http.MethodPost, wire.ChallengePath, challengeBody(l))).Journal
 					x.body = encoded(m)
 				}
 			}

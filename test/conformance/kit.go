@@ -59,7 +59,7 @@ func New(o Options) (*Kit, error) {
 	}
 	keys, err := challenge.Derive([]byte(o.Root), o.Identity.PodUID)
 	if err != nil {
-		return nil, fmt.Errorf("token: %w", err)
+		return nil, fmt.Errorf("token-file: %w", err)
 	}
 	o.GoalQuick, o.GoalSlow = orElse(o.GoalQuick, DefaultGoalQuick), orElse(o.GoalSlow, DefaultGoalSlow)
 	if o.Patience <= 0 {
@@ -71,7 +71,7 @@ func New(o Options) (*Kit, error) {
 	return &Kit{Options: o, keys: keys}, nil
 }
 
-// Run runs every case, one after the other, and fails only when nothing answers at the target.
+// Run runs every case, one after the other. It fails only when nothing answers at the target, or ctx ends.
 func (k *Kit) Run(ctx context.Context) (Report, error) {
 	conn, err := k.dialPlain(ctx)
 	if err != nil {
@@ -80,6 +80,9 @@ func (k *Kit) Run(ctx context.Context) (Report, error) {
 	_ = conn.Close()
 	report := Report{Target: k.Target.String(), Pod: k.Identity.PodName}
 	for _, c := range Cases() {
+		if ctx.Err() != nil {
+			return report, fmt.Errorf("interrupted: %w", ctx.Err())
+		}
 		began := time.Now()
 		r := Result{ID: c.ID, Title: c.Title}
 		if why := k.skip(c); why != "" {

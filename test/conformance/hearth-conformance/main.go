@@ -38,7 +38,7 @@ func run(ctx context.Context, args []string) (int, error) {
 	}
 	kit, err := conformance.New(o)
 	if err != nil {
-		return cannot, fmt.Errorf("--%w", err)
+		return cannot, err
 	}
 	report, err := kit.Run(ctx)
 	if err != nil {

@@ -45,6 +45,9 @@ func TestAStrangerIsSentNothingAndNotBelieved(t *testing.T) {
 		"a hundred continues":        strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 100),
 		"a body cut short":           "HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{",
 		"a chunked body without end": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+		"a trailer that is none":     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nOpenSSH\x1b[31m\r\n\r\n",
+		"a trailer with a bad name":  "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n0\r\nOpen SSH OpenSSH: x\r\n\r\n",
+		"a bad chunk":                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nOpenSSH\r\n\r\n",
 		"a huge header":              "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 4<<20) + "\r\n\r\n",
 		"a huge body":                response(200, answerHeader(strings.Repeat("A", 43)), strings.Repeat("x", 4<<20)),
 	} {

@@ -66,7 +66,7 @@ func (l *Link) request(ctx context.Context, c call, boot string) (*http.Request,
 func (l *Link) verified(signed challenge.Request, resp *http.Response) (reply, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, wire.MaxAnswerBytes+1))
 	if err != nil {
-		return reply{}, fmt.Errorf("read the answer: %w", err)
+		return reply{}, fmt.Errorf("read the answer: %w", quiet(err)) // net/http quotes a trailer that it cannot read
 	}
 	if len(body) > wire.MaxAnswerBytes {
 		return reply{}, fmt.Errorf("%w: more than %d bytes", ErrNoAnswer, wire.MaxAnswerBytes)

@@ -113,3 +113,36 @@ func TestStrangersBodiesAreBoundedTogether(t *testing.T) {
 	large.body = append(large.body, bytes.Repeat([]byte(" "), wire.MaxBodyBytes-len(large.body))...)
 	assert.Equal(t, http.StatusAccepted, h.over(address, large).status)
 }
+
+// Row 40, R26: on plain HTTP whoever reads the network has genuine requests, and may send them again. That proves nothing, so
+// connections that hold only those keep no caller out.
+func TestReplayedProofsKeepNobodyOut(t *testing.T) {
+	h := build(t, func(c *Config) { c.Scheme = wire.SchemeHTTP })
+	address := h.listen()
+	asked := h.capture(h.call(http.MethodPost, wire.ChallengePath, wire.ChallengeRequest{APIVersion: wire.APIVersion,
+		Target: wire.Target{Name: testIdentity.PodName, UID: testIdentity.PodUID}}))
+	look := h.capture(h.call(http.MethodGet, wire.RunsPath, nil))
+	h.first(address, asked, http.StatusOK)
+	h.first(address, look, http.StatusOK)
+	for n := range MaxConnections + 1 {
+		raw := asked
+		if n%2 == 0 {
+			raw = look
+		}
+		conn := h.enter(address, func(conn net.Conn) error {
+			_, err := conn.Write(raw)
+			return err
+		})
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err, "replay %d", n)
+		require.NoError(t, response.Body.Close())
+	}
+	answered := make(chan int, 1)
+	go func() { answered <- h.over(address, h.call(http.MethodGet, wire.RunsPath, nil)).status }()
+	select {
+	case got := <-answered:
+		assert.Equal(t, http.StatusOK, got)
+	case <-time.After(readHeaderTimeout):
+		require.Fail(t, "replays keep a caller out")
+	}
+}

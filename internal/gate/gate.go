@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 )
 
 // Listener is a listener with a bounded number of open connections. When it is full, a connection on which nothing was proven
@@ -34,6 +35,7 @@ type Conn struct {
 	address  string
 	stranger *list.Element // nil once something was proven, or it was closed
 	held     int           // bytes, while it is a stranger
+	again    *time.Timer   // makes it a stranger again; nil when it is one, or proved more
 	closed   bool
 }
 
@@ -68,8 +70,7 @@ func (g *Listener) admit(conn net.Conn) *Conn {
 	}
 	g.open++
 	in := &Conn{Conn: conn, gate: g, address: host(conn.RemoteAddr())}
-	in.stranger = g.strangers.PushBack(in)
-	g.from[in.address]++
+	in.estrange()
 	return in
 }
 
@@ -101,6 +102,7 @@ func (c *Conn) leave() error {
 	}
 	c.closed = true
 	c.known()
+	c.settle()
 	c.gate.open--
 	return c.Conn.Close() //nolint:wrapcheck // a connection's own error
 }
@@ -110,6 +112,39 @@ func (c *Conn) Proven() {
 	c.gate.mu.Lock()
 	defer c.gate.mu.Unlock()
 	c.known()
+	c.settle()
+}
+
+// ProvenFor is Proven for a time, after which the peer is a stranger again unless it proved more. It does nothing for one who did.
+func (c *Conn) ProvenFor(d time.Duration) {
+	c.gate.mu.Lock()
+	defer c.gate.mu.Unlock()
+	if c.stranger == nil {
+		return
+	}
+	c.known()
+	c.again = time.AfterFunc(d, func() {
+		c.gate.mu.Lock()
+		defer c.gate.mu.Unlock()
+		if c.again != nil {
+			c.again = nil
+			c.estrange()
+		}
+	})
+}
+
+// settle ends a time of ProvenFor; the gate's lock is held.
+func (c *Conn) settle() {
+	if c.again != nil {
+		c.again.Stop()
+		c.again = nil
+	}
+}
+
+// estrange takes a connection among those that make room; the gate's lock is held.
+func (c *Conn) estrange() {
+	c.stranger = c.gate.strangers.PushBack(c)
+	c.gate.from[c.address]++
 }
 
 // known takes a connection out of those that may have to make room; the gate's lock is held.
@@ -151,6 +186,13 @@ func With(ctx context.Context, conn net.Conn) context.Context {
 func Proven(ctx context.Context) {
 	if c, _ := ctx.Value(key{}).(*Conn); c != nil {
 		c.Proven()
+	}
+}
+
+// ProvenFor is Proven for a time (Conn.ProvenFor); the context is the request's. Without a gate it does nothing.
+func ProvenFor(ctx context.Context, d time.Duration) {
+	if c, _ := ctx.Value(key{}).(*Conn); c != nil {
+		c.ProvenFor(d)
 	}
 }
 

@@ -3,9 +3,7 @@ package kontext
 import (
 	"errors"
 	"fmt"
-	"io"
 	"mime"
-	"net"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -89,13 +87,16 @@ func (s *Server) read(x *exchange) (Request, *wire.Problem) {
 		return Request{}, wire.Malformed(HeaderChallenge, fmt.Sprintf("one challenge of 1 to %d visible ASCII characters", MaxChallengeBytes))
 	}
 	x.challenge = nonces[0]
-	if hostName(r.Host) != s.cfg.Hostname {
+	if gate.HostOf(r.Host) != s.cfg.Hostname {
 		return Request{}, wire.NewProblem(wire.CodeMisdirected, "Host: expected the hostname of this Pod")
 	}
 	defer gate.Release(r.Context())
-	body, p := readBody(x.w, r)
-	if p != nil {
-		return Request{}, p
+	body, err := gate.Body(x.w, r, wire.MaxBodyBytes)
+	switch {
+	case errors.Is(err, gate.ErrTooLarge):
+		return Request{}, wire.NewProblem(wire.CodeTooLarge, fmt.Sprintf("body: expected at most %d bytes", wire.MaxBodyBytes))
+	case err != nil:
+		return Request{}, wire.Malformed("body", "all of it")
 	}
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != jsonMediaType || r.Header.Get("Content-Encoding") != "" {
@@ -110,34 +111,6 @@ func (s *Server) read(x *exchange) (Request, *wire.Problem) {
 		p = wire.NewProblem(wire.CodeMisdirected, "/target/name: expected the hostname of this Pod")
 	}
 	return request, p
-}
-
-// hostName is a Host header without its port.
-func hostName(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
-	}
-	return host
-}
-
-// readBody reads at most the limit, whether or not a length was declared.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *wire.Problem) {
-	var body []byte
-	var err error
-	if r.ContentLength <= wire.MaxBodyBytes {
-		body, err = io.ReadAll(gate.Reader(r.Context(), io.LimitReader(r.Body, wire.MaxBodyBytes+1)))
-	}
-	switch {
-	case r.ContentLength > wire.MaxBodyBytes || len(body) > wire.MaxBodyBytes:
-		// A caller that is still writing would see a reset instead of this answer.
-		_, _ = io.CopyN(io.Discard, r.Body, 2*wire.MaxBodyBytes)
-		return nil, wire.NewProblem(wire.CodeTooLarge, fmt.Sprintf("body: expected at most %d bytes", wire.MaxBodyBytes))
-	case err != nil:
-		return nil, wire.Malformed("body", "all of it")
-	}
-	// The read timeout is over with the body; a caller may wait longer. Not every ResponseWriter has deadlines.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	return body, nil
 }
 
 func (s *Server) refuse(x *exchange, p *wire.Problem) {

@@ -2,7 +2,6 @@ package kontext
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -27,22 +26,8 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	bounded := gate.New(listener, MaxConnections)
 	bounded.Bytes = MaxStrangersBytes
-	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(bounded) }()
-	select {
-	case err := <-ended:
+	if err := gate.Serve(ctx, h, bounded, closeTimeout); err != nil {
 		return fmt.Errorf("older contract's listener: %w", err)
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	err := h.Shutdown(grace)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = h.Close()
-	}
-	<-ended
-	if err != nil {
-		return fmt.Errorf("close the older contract's listener: %w", err)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("hostname: expected this Pod's")
 	}
 	if len(cfg.Token) < MinTokenBytes {
-		return nil, fmt.Errorf("expected at least %d bytes, got %d", MinTokenBytes, len(cfg.Token))
+		return nil, fmt.Errorf("token: expected at least %d bytes, got %d", MinTokenBytes, len(cfg.Token))
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)

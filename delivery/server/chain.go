@@ -3,10 +3,10 @@ package server
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -81,13 +81,16 @@ func (s *Server) guarded(reply *response, w http.ResponseWriter, r *http.Request
 
 // authenticate does every check up to and including the boot. It leaves the body in memory as r.Body.
 func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, asked challenge.Request) *wire.Problem {
-	if hostName(r.Host) != s.cfg.Identity.PodName {
+	if gate.HostOf(r.Host) != s.cfg.Identity.PodName {
 		return wire.NewProblem(wire.CodeMisdirected, "Host: expected the name of this Pod")
 	}
 	defer gate.Release(r.Context())
-	body, p := readBody(w, r)
-	if p != nil {
-		return p
+	body, err := gate.Body(w, r, wire.MaxBodyBytes)
+	switch {
+	case errors.Is(err, gate.ErrTooLarge):
+		return wire.NewProblem(wire.CodeTooLarge, fmt.Sprintf("body: expected at most %d bytes", wire.MaxBodyBytes))
+	case err != nil: // what did not arrive cannot be authenticated; 401 is never terminal for the caller
+		return wire.NewProblem(wire.CodeUnauthenticated, "body: expected all of it")
 	}
 	asked.Body = body
 	proofs := r.Header.Values(wire.HeaderProof)
@@ -103,35 +106,6 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, asked chal
 		return wire.NewProblem(wire.CodeBootChanged, "this is another boot of the harness: challenge again, then look")
 	}
 	return nil
-}
-
-// hostName is a Host header without its port.
-func hostName(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
-	}
-	return host
-}
-
-// readBody reads at most the limit, whether or not a length was declared.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, *wire.Problem) {
-	tooLarge := wire.NewProblem(wire.CodeTooLarge, fmt.Sprintf("body: expected at most %d bytes", wire.MaxBodyBytes))
-	var body []byte
-	var err error
-	if r.ContentLength <= wire.MaxBodyBytes {
-		body, err = io.ReadAll(gate.Reader(r.Context(), io.LimitReader(r.Body, wire.MaxBodyBytes+1)))
-	}
-	switch {
-	case r.ContentLength > wire.MaxBodyBytes || len(body) > wire.MaxBodyBytes:
-		// A caller that is still writing would see a reset instead of this answer.
-		_, _ = io.CopyN(io.Discard, r.Body, 2*wire.MaxBodyBytes)
-		return nil, tooLarge
-	case err != nil: // what did not arrive cannot be authenticated; 401 is never terminal for the caller
-		return nil, wire.NewProblem(wire.CodeUnauthenticated, "body: expected all of it")
-	}
-	// The read timeout is over with the body; a request may be held open longer. Not every ResponseWriter has deadlines.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-	return body, nil
 }
 
 // jsonBody is the body of a request that must be JSON (415 otherwise).

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -58,22 +57,8 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(s.Listener(listener)) }()
-	select {
-	case err := <-ended:
+	if err := gate.Serve(ctx, h, s.Listener(listener), closeTimeout); err != nil {
 		return fmt.Errorf("delivery listener: %w", err)
-	case <-ctx.Done():
-	}
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-	defer cancel()
-	err := h.Shutdown(grace)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = h.Close()
-	}
-	<-ended
-	if err != nil {
-		return fmt.Errorf("close delivery listener: %w", err)
 	}
 	return nil
 }

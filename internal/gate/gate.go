@@ -1,4 +1,5 @@
-// Package gate bounds the connections of a listener without letting strangers keep anybody out (fault row 40; SPEC.md, Limits).
+// Package gate serves HTTP to strangers: it bounds the connections of a listener, and the bodies that are read on them, without
+// letting strangers keep anybody out (fault row 40; SPEC.md, Limits).
 package gate
 
 import (
@@ -16,7 +17,7 @@ import (
 // address of its own: behind a NAT, a mesh or a port-forward many callers share one, and strangers there could use it up.
 type Listener struct {
 	net.Listener
-	// Bytes bounds what the requests of all strangers together may hold in memory, where a Reader reads them; no bound when 0.
+	// Bytes bounds what the bodies of all strangers together may hold in memory, where Body reads them; no bound when 0.
 	// Set it before the first Accept.
 	Bytes int
 	limit int
@@ -69,7 +70,7 @@ func (g *Listener) admit(conn net.Conn) *Conn {
 		_ = next.leave()
 	}
 	g.open++
-	in := &Conn{Conn: conn, gate: g, address: host(conn.RemoteAddr())}
+	in := &Conn{Conn: conn, gate: g, address: HostOf(conn.RemoteAddr().String())}
 	in.estrange()
 	return in
 }
@@ -196,10 +197,10 @@ func ProvenFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Reader counts what is read of a request while its connection is a stranger's. Where all strangers hold more than the gate's
+// counted counts what is read of a request while its connection is a stranger's. Where all strangers hold more than the gate's
 // Bytes, the one that holds the most is thrown out; among equals the oldest. The context is the request's; without a gate it
 // counts nothing.
-func Reader(ctx context.Context, r io.Reader) io.Reader {
+func counted(ctx context.Context, r io.Reader) io.Reader {
 	if c, _ := ctx.Value(key{}).(*Conn); c != nil && c.gate.Bytes > 0 {
 		return reader{r, c}
 	}
@@ -250,12 +251,4 @@ func (c *Conn) hold(n int) {
 func (c *Conn) release() {
 	c.gate.held -= c.held
 	c.held = 0
-}
-
-// host is an address without its port.
-func host(a net.Addr) string {
-	if name, _, err := net.SplitHostPort(a.String()); err == nil {
-		return name
-	}
-	return a.String()
 }

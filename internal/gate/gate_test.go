@@ -113,7 +113,7 @@ func TestTheStrangerThatHoldsTheMostMakesRoom(t *testing.T) {
 	g := New(nil, 10)
 	g.Bytes = 100
 	read := func(c *Conn, n int) {
-		_, err := io.ReadAll(Reader(With(t.Context(), c), strings.NewReader(strings.Repeat("x", n))))
+		_, err := io.ReadAll(counted(With(t.Context(), c), strings.NewReader(strings.Repeat("x", n))))
 		require.NoError(t, err)
 	}
 	modest, greedy, next, known := come(t, g, "a:1"), come(t, g, "b:1"), come(t, g, "c:1"), come(t, g, "d:1")

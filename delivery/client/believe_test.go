@@ -152,9 +152,3 @@ func tell(t *testing.T, w http.ResponseWriter, r *http.Request, how lie) {
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
-
-// Go never takes loopback addresses to a proxy, so no test on loopback can show that none is used; that none is known can be seen.
-func TestTheTransportKnowsNoProxy(t *testing.T) {
-	l := open(t, testConfig(t, "127.0.0.1:1"))
-	assert.Nil(t, l.newTransport().Proxy)
-}

@@ -39,6 +39,8 @@ func (l *Link) secure(ctx context.Context, raw net.Conn) (net.Conn, error) {
 		return nil, errNoTLS
 	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), ctx.Err() != nil:
 		return nil, errNoHandshake
+	case len(conn.ConnectionState().PeerCertificates) > 0:
+		return nil, pinned.ErrOtherKey // the Pod's certificate, which everybody can have, by somebody who could not sign with its key
 	default:
 		return nil, errNoTLS
 	}

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
@@ -10,6 +11,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -72,6 +74,28 @@ func strangersCertificate(t *testing.T) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"http/1.1"}}
 }
 
+// forger signs with a key of its own and says that it has the Pod's.
+type forger struct {
+	ed25519.PrivateKey
+	public crypto.PublicKey
+}
+
+func (f forger) Public() crypto.PublicKey { return f.public }
+
+// podsCertificate is what everybody gets who connects to the Pod once; its key is not there.
+func podsCertificate(t *testing.T, more ...tls.Certificate) *tls.Config {
+	t.Helper()
+	genuine, err := pinned.Server(harness.Keys(t, "pod-1"))
+	require.NoError(t, err)
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	c := tls.Certificate{Certificate: genuine.Certificates[0].Certificate, PrivateKey: forger{key, harness.Keys(t, "pod-1").TLSKey().Public()}}
+	for _, before := range more { // the stranger's own first, and the Pod's behind it
+		c = tls.Certificate{Certificate: slices.Concat(before.Certificate, c.Certificate), PrivateKey: before.PrivateKey}
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{c}, NextProtos: []string{"http/1.1"}}
+}
+
 // R25, R26, rows 23 and 27; SPEC.md, Confidentiality: who is not the Pod sees no byte of a goal, nor anything else of the contract,
 // and each kind of stranger has its own sentence.
 func TestNoStrangerGetsBeyondTheHandshake(t *testing.T) {
@@ -96,7 +120,11 @@ func TestNoStrangerGetsBeyondTheHandshake(t *testing.T) {
 		"one that hangs up": {func(t *testing.T) *stranger {
 			return newStranger(t, "127.0.0.1:0", func(_ []byte, c net.Conn) { _ = c.Close() })
 		}, noHandshake},
-		"a TLS stranger, as a relay":     {func(t *testing.T) *stranger { return terminate(t, strangersCertificate(t), &read, h.Address) }, otherKey},
+		"a TLS stranger, as a relay":            {func(t *testing.T) *stranger { return terminate(t, strangersCertificate(t), &read, h.Address) }, otherKey},
+		"the Pod's certificate without its key": {func(t *testing.T) *stranger { return terminate(t, podsCertificate(t), &read, h.Address) }, otherKey},
+		"the Pod's certificate behind another": {func(t *testing.T) *stranger {
+			return terminate(t, podsCertificate(t, strangersCertificate(t).Certificates...), &read, h.Address)
+		}, otherKey},
 		"another Pod behind the address": {func(t *testing.T) *stranger { return pass(t, another.Address) }, otherKey},
 	} {
 		t.Run(name, func(t *testing.T) {

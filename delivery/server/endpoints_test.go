@@ -244,3 +244,20 @@ func TestADiskThatStallsDelaysNobodyWhoOnlyAsks(t *testing.T) {
 	close(release)
 	assert.Equal(t, http.StatusAccepted, <-accepted)
 }
+
+// SPEC.md, Strictness: a UID in the path is text, as one in a body. Journalled under bytes that are none, an attempt would make
+// the next boot give up the whole journal.
+func TestAUIDInThePathIsText(t *testing.T) {
+	h := build(t)
+	require.Equal(t, http.StatusAccepted, h.deliver(h.delivery("run", 1)).status)
+	journal := h.journal.ID()
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		for _, uid := range []string{"%ff", "run%c3", "%ed%a0%80"} {
+			a := h.send(h.call(method, at(uid), nil))
+			assert.Equal(t, http.StatusBadRequest, a.status, "%s %s", method, uid)
+			assert.Equal(t, wire.CodeMalformed, a.problem(t).Code)
+		}
+	}
+	h.crash()
+	assert.Equal(t, journal, h.journal.ID(), "nothing is lost")
+}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 
@@ -38,7 +39,8 @@ func query(r *http.Request, known ...string) (map[string]string, *wire.Problem) 
 // attemptKey reads which attempt a request is about, and the rest of its query.
 func attemptKey(r *http.Request, more ...string) (journal.Key, map[string]string, *wire.Problem) {
 	uid, err := url.PathUnescape(chi.URLParam(r, "uid"))
-	if err != nil || uid == "" || len(uid) > wire.MaxUIDBytes {
+	// What is no text would be journalled as another one, and a journal that contradicts itself counts as damaged.
+	if err != nil || uid == "" || len(uid) > wire.MaxUIDBytes || !utf8.ValidString(uid) {
 		return journal.Key{}, nil, wire.Malformed("uid", fmt.Sprintf("text of 1 to %d bytes in the path", wire.MaxUIDBytes))
 	}
 	q, p := query(r, append(more, wire.QueryAttempt)...)

@@ -23,7 +23,7 @@ const (
 	DefaultPort = 8080
 )
 
-// Bounds of the older contract and its listener (SPEC.md, Limits). The body's bound is the wire's.
+// Bounds of the older contract and its listener (SPEC.md, Appendix). The body's bound is the wire's.
 const (
 	// MaxResultBytes bounds an encoded result; that controller reads no more.
 	MaxResultBytes = 4096

@@ -29,6 +29,14 @@ const (
 	}
 }
 `
+	// reset ends the connections that others made before: what is redirected arrives at the stranger's port.
+	reset = `table ip stranger {
+	chain input {
+		type filter hook input priority filter;
+		iifname != "lo" tcp dport ` + deliveryPort + ` reject with tcp reset
+	}
+}
+`
 )
 
 // What a waiting run's message says of each kind of stranger (docs/operating.md).
@@ -42,7 +50,7 @@ const (
 // meeting is a stranger in a Pod that reads Ready.
 type meeting struct {
 	agent, kind string
-	// alive: the harness is killed and started again behind the stranger, instead of frozen. A relay needs somebody to relay to.
+	// alive: the harness works on and its connections are reset, instead of frozen. A relay needs somebody to relay to.
 	alive bool
 	says  string
 }
@@ -77,8 +85,13 @@ func (r *room) meets(name string, m meeting) {
 	r.succeeds("before-"+name, m.agent)
 	s := startStranger(r.t, sandbox, pod, m.kind, strangerPort)
 	r.wait("the stranger to listen", shortly, func(context.Context) (bool, string, error) { return s.holds("listening"), "not yet", nil })
-	nft(r.t, sandbox, redirect)
-	thaw := r.takeAway(pod, harness, m.alive)
+	thaw := func() {}
+	if m.alive {
+		nft(r.t, sandbox, redirect+reset)
+	} else {
+		nft(r.t, sandbox, redirect)
+		thaw = r.freeze(harness)
+	}
 
 	canary := "canary" + rand.Text()
 	run := "secret-" + name
@@ -110,25 +123,12 @@ func (r *room) meets(name string, m meeting) {
 	s.heardHandshakesOnly(r.t, words)
 }
 
-// takeAway has the connections to the harness end: it is frozen, until the returned function is called, or killed and waited for.
-func (r *room) takeAway(pod *corev1.Pod, harness int, alive bool) (thaw func()) {
+// freeze stops the harness, until the returned function is called.
+func (r *room) freeze(harness int) (thaw func()) {
 	r.t.Helper()
-	if !alive {
-		require.NoError(r.t, syscall.Kill(harness, syscall.SIGSTOP))
-		r.t.Cleanup(func() { _ = syscall.Kill(harness, syscall.SIGCONT) })
-		return func() { require.NoError(r.t, syscall.Kill(harness, syscall.SIGCONT)) }
-	}
-	kill(r.t, harness)
-	r.wait("the next harness behind the stranger", patiently, func(ctx context.Context) (bool, string, error) {
-		var now corev1.Pod
-		if err := suite.Client.Get(ctx, r.key(pod.Name), &now); err != nil {
-			return false, "", err
-		}
-		next := mainProcess(&now, hearthv1.AgentContainer)
-		ready := podCondition(&now, corev1.PodReady).Status == corev1.ConditionTrue
-		return next != 0 && next != harness && ready, string(now.Status.Phase), nil
-	})
-	return func() {}
+	require.NoError(r.t, syscall.Kill(harness, syscall.SIGSTOP))
+	r.t.Cleanup(func() { _ = syscall.Kill(harness, syscall.SIGCONT) })
+	return func() { require.NoError(r.t, syscall.Kill(harness, syscall.SIGCONT)) }
 }
 
 // nft applies rules in the network that a process has.

@@ -55,7 +55,10 @@ func (r *room) metrics() string {
 	r.t.Helper()
 	var all strings.Builder
 	for _, pod := range r.controllers(r.t.Context()) {
-		text, err := suite.Typed.CoreV1().RESTClient().Get().Namespace(pod.Namespace).Resource("pods").Name(pod.Name + ":8080").
+		port := slices.IndexFunc(pod.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == "metrics" })
+		require.GreaterOrEqual(r.t, port, 0, "the controller declares its metrics port")
+		address := fmt.Sprintf("%s:%d", pod.Name, pod.Spec.Containers[0].Ports[port].ContainerPort)
+		text, err := suite.Typed.CoreV1().RESTClient().Get().Namespace(pod.Namespace).Resource("pods").Name(address).
 			SubResource("proxy").Suffix("metrics").DoRaw(r.t.Context())
 		require.NoError(r.t, err)
 		all.Write(text)

@@ -23,7 +23,7 @@ import (
 const (
 	webhookSecret        = "hearth-webhook-certificate" //nolint:gosec // a name
 	webhookConfiguration = "hearth-admission"
-	// noWatchList has client-go list before it watches, as it does with API servers older than Kubernetes 1.34.
+	// noWatchList has client-go list before it watches, as it does with API servers that have no streaming lists.
 	noWatchList = "KUBE_FEATURE_WatchListClient"
 )
 

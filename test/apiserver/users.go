@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -69,16 +68,6 @@ func (s *Server) Namespace(t testing.TB) string {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
 	require.NoError(t, s.Client(t).Create(t.Context(), namespace))
 	return namespace.Name
-}
-
-// Grant gives a user a ClusterRole within a namespace.
-func (s *Server) Grant(t testing.TB, namespace, user, clusterRole string) {
-	t.Helper()
-	require.NoError(t, s.Client(t).Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "grant-"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: clusterRole},
-	}))
 }
 
 // ControllerClient is an uncached client of the controller's service account.

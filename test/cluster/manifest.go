@@ -126,18 +126,3 @@ func (c *Cluster) Namespace(ctx context.Context, name string) error {
 	}
 	return nil
 }
-
-// DeleteNamespace deletes a namespace and waits until it is gone.
-func (c *Cluster) DeleteNamespace(ctx context.Context, name string) error {
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := c.Client.Delete(ctx, namespace); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("delete namespace %s: %w", name, err)
-	}
-	return c.Wait(ctx, "the end of namespace "+name, 3*time.Minute, func(ctx context.Context) (bool, string, error) {
-		err := c.Client.Get(ctx, client.ObjectKeyFromObject(namespace), namespace)
-		if apierrors.IsNotFound(err) {
-			return true, "gone", nil
-		}
-		return false, string(namespace.Status.Phase), err
-	})
-}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/hearthdev/hearth/challenge"
+	"github.com/hearthdev/hearth/delivery/server"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
@@ -110,12 +111,12 @@ var slow = []attack{
 
 // greedy are attacks by those who have bandwidth.
 var greedy = []attack{
-	{name: "64 bodies of 1 MiB less a byte, declared", lasts: tick / 4, begin: func(a *assault) {
-		a.crowd(a.alone(64), a.dial, stay(a.head("POST", fmt.Sprintf("Content-Length: %d\r\n\r\n", wire.MaxBodyBytes))+strings.Repeat("x", wire.MaxBodyBytes-1)))
+	{name: "128 bodies of 1 MiB less a byte, declared", lasts: tick / 4, begin: func(a *assault) {
+		a.crowd(a.alone(server.MaxConnections), a.dial, stay(a.head("POST", fmt.Sprintf("Content-Length: %d\r\n\r\n", wire.MaxBodyBytes))+strings.Repeat("x", wire.MaxBodyBytes-1)))
 	}},
-	{name: "64 bodies of 1 MiB less a byte, chunked", lasts: tick / 4, begin: func(a *assault) {
+	{name: "128 bodies of 1 MiB less a byte, chunked", lasts: tick / 4, begin: func(a *assault) {
 		chunk := "4000\r\n" + strings.Repeat("x", 0x4000) + "\r\n"
-		a.crowd(a.alone(64), a.dial, stay(a.head("POST", "Transfer-Encoding: chunked\r\n\r\n")+strings.Repeat(chunk, wire.MaxBodyBytes/0x4000-1)))
+		a.crowd(a.alone(server.MaxConnections), a.dial, stay(a.head("POST", "Transfer-Encoding: chunked\r\n\r\n")+strings.Repeat(chunk, wire.MaxBodyBytes/0x4000-1)))
 	}},
 	{name: "20 bodies without end, declared", lasts: tick / 4, begin: func(a *assault) {
 		a.crowd(a.both(20), a.dial, pump(a.head("POST", "Content-Length: 1000000000000\r\n\r\n"), "x"))

@@ -96,6 +96,7 @@ func passes(t *testing.T, r Report, notApplicable string) {
 
 // R57: the kit is green against our own server and journal.
 func TestOurServerPasses(t *testing.T) {
+	t.Parallel()
 	for scheme, notApplicable := range map[wire.Scheme]string{wire.SchemeHTTP: "https targets only", wire.SchemeHTTPS: ""} {
 		t.Run(string(scheme), func(t *testing.T) {
 			t.Parallel()

@@ -89,6 +89,7 @@ func (p place) neverSays(t *testing.T, secrets ...string) {
 
 // R57: the real harness with an agent passes, over TLS and without.
 func TestOurHarnessPasses(t *testing.T) {
+	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "harness")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "github.com/hearthdev/hearth/cmd/harness").CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -100,9 +101,9 @@ func TestOurHarnessPasses(t *testing.T) {
 			p := newPlace(t)
 			o := p.options(t, binary+" serve -- "+agent, "HEARTH_DELIVERY_SCHEME="+string(scheme))
 			o.Target.Scheme = strings.ToLower(string(scheme))
-			o.GoalQuick, o.GoalSlow = "say: ok ;; usage: 1 1", "slow: 6 ;; usage: 1 1"
+			o.GoalQuick, o.GoalSlow = "say: ok ;; usage: 1 1", "slow: 8 ;; usage: 1 1"
 			passes(t, run(t, o), notApplicable)
-			p.neverSays(t, harness.Root, "say: ok", "slow: 6")
+			p.neverSays(t, harness.Root, "say: ok", "slow: 8")
 		})
 	}
 }
@@ -126,7 +127,7 @@ func TestTheExampleInPythonPasses(t *testing.T) {
 	assert.Less(t, lines, maxExample)
 	p := newPlace(t)
 	o := p.options(t, "python3 "+example+"/runtime.py serve -- python3 "+example+"/agent.py", "PYTHONDONTWRITEBYTECODE=1 HEARTH_DELIVERY_SCHEME=HTTP")
-	o.GoalSlow = "sleep 6"
+	o.GoalSlow = "sleep 8"
 	passes(t, run(t, o), "https targets only")
-	p.neverSays(t, harness.Root, "sleep 6")
+	p.neverSays(t, harness.Root, "sleep 8")
 }

@@ -46,6 +46,7 @@ func TestEveryCaseIsFailedByADefect(t *testing.T) {
 
 // R57: each defect fails the cases that it should, and no other.
 func TestAWrongRuntimeFailsWhereItIsWrong(t *testing.T) {
+	t.Parallel()
 	for i, d := range defects() {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()

@@ -280,3 +280,36 @@ func TestABrokenListenerIsAnError(t *testing.T) {
 	require.NoError(t, listener.Close())
 	require.ErrorContains(t, h.server.Serve(t.Context(), listener), "older contract's listener")
 }
+
+// Who reads where a request ends otherwise than its sender meant does not go on reading, and not even OPTIONS * is answered as by
+// a general server.
+func TestOddRequestsGetOneRefusal(t *testing.T) {
+	h := build(t)
+	second := "GET / HTTP/1.1\r\nHost: " + hostname + "\r\n\r\n"
+	for name, c := range map[string]struct {
+		raw    string
+		status []int
+	}{
+		"two lengths": {"POST " + Path + " HTTP/1.1\r\nHost: " + hostname + "\r\n" + HeaderChallenge + ": c\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + second,
+			[]int{http.StatusUnsupportedMediaType}},
+		"OPTIONS *": {"OPTIONS * HTTP/1.1\r\nHost: " + hostname + "\r\n\r\n" + second, []int{http.StatusNotFound, http.StatusNotFound}},
+	} {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", h.address)
+		require.NoError(t, err)
+		_, err = io.WriteString(conn, c.raw)
+		require.NoError(t, err)
+		require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+		answers := bufio.NewReader(conn)
+		for _, status := range c.status {
+			response, err := http.ReadResponse(answers, nil)
+			require.NoError(t, err, name)
+			_, err = io.Copy(io.Discard, response.Body)
+			require.NoError(t, err, name)
+			require.NoError(t, response.Body.Close())
+			assert.Equal(t, status, response.StatusCode, name)
+		}
+		_, err = answers.ReadByte()
+		require.ErrorIs(t, err, io.EOF, name)
+		require.NoError(t, conn.Close())
+	}
+}

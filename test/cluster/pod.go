@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -28,10 +29,16 @@ func (c *Cluster) Exec(ctx context.Context, pod types.NamespacedName, container 
 	return out.String(), nil
 }
 
-// AllLogs returns all that a container wrote, or of the one before it under its name.
+// noLog is how kubelet begins when it has removed a container's log already; it does not call that an error.
+const noLog = "unable to retrieve container logs"
+
+// AllLogs returns all that a container wrote, or the one before it under its name, if kubelet kept that.
 func (c *Cluster) AllLogs(ctx context.Context, pod types.NamespacedName, container string, previous bool) (string, error) {
 	out, err := c.Typed.CoreV1().Pods(pod.Namespace).
 		GetLogs(pod.Name, &corev1.PodLogOptions{Container: container, Previous: previous}).DoRaw(ctx)
+	if err == nil && strings.HasPrefix(string(out), noLog) {
+		err = errors.New(noLog)
+	}
 	if err != nil {
 		return "", fmt.Errorf("logs of %s: %w", pod, err)
 	}

@@ -42,7 +42,9 @@ func (r *room) allLogs() map[string]string {
 					continue
 				}
 				logs, err = suite.AllLogs(r.t.Context(), client.ObjectKeyFromObject(&pod), status.Name, true)
-				require.NoError(r.t, err)
+				if err != nil { // kubelet removes what it will; the harnesses' logs were followed
+					r.t.Logf("previous: %v", err)
+				}
 				found["the previous log of "+pod.Name] = logs
 			}
 		}

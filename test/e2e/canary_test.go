@@ -56,9 +56,9 @@ func TestCanaries(t *testing.T) {
 	})
 	secrets := r.secretsOf(r.pod(reviewer))
 	said := r.refusals(c)
-	r.everyEnd(agent, c)
+	logs := r.everyEnd(agent, c)
 	maps.Copy(secrets, suffixed(r.secretsOf(r.pod(reviewer)), " of the second Pod"))
-	r.keptAtHome(c, secrets, said)
+	r.keptAtHome(c, secrets, said, logs)
 }
 
 // suffixed keeps two Pods' secrets of one name apart.
@@ -81,7 +81,8 @@ func (c canaries) tell(r *room, name, directives string) {
 }
 
 // everyEnd has runs end in every way: done, failed, cancelled, expired before and after the start, interrupted, lost.
-func (r *room) everyEnd(agent *hearthv1.Agent, c canaries) {
+// It returns the logs of the harnesses that ended with them.
+func (r *room) everyEnd(agent *hearthv1.Agent, c canaries) (logs string) {
 	r.t.Helper()
 	gate := suite.id + "-canaries-"
 	ends := func(name, reason string) {
@@ -106,10 +107,12 @@ func (r *room) everyEnd(agent *hearthv1.Agent, c canaries) {
 	ends("expired", "DeadlineExceeded")
 	r.withOwnTime(agent, int64(time.Hour.Seconds()))
 
+	pod := r.pod(reviewer)
+	first := r.follow(pod)
 	c.tell(r, "interrupted", "shell: kill -SEGV 1; sleep 60")
 	ends("interrupted", hearthv1.ReasonInterrupted)
 	r.waitReady(reviewer)
-	pod := r.pod(reviewer)
+	second := r.follow(pod)
 	c.tell(r, "lost", "gate: "+gate+"lost")
 	r.running("lost")
 	require.NoError(r.t, suite.Client.Delete(r.t.Context(), pod, client.GracePeriodSeconds(0)))
@@ -120,6 +123,7 @@ func (r *room) everyEnd(agent *hearthv1.Agent, c canaries) {
 		return err == nil && len(pods.Items) == 1 && pods.Items[0].UID != pod.UID, fmt.Sprintf("%d Pods", len(pods.Items)), err
 	})
 	r.waitReady(reviewer)
+	return first() + second()
 }
 
 // withOwnTime changes the time that runs made from now on have.
@@ -157,7 +161,7 @@ func (r *room) refusals(c canaries) string {
 }
 
 // keptAtHome searches everything there is for the words.
-func (r *room) keptAtHome(c canaries, secrets map[string]string, said string) {
+func (r *room) keptAtHome(c canaries, secrets map[string]string, said, logs string) {
 	r.t.Helper()
 	words := maps.Clone(secrets)
 	words["goal"], words["role"], words["note"], words["key"] = c.goal, c.role, c.note, c.key
@@ -166,6 +170,7 @@ func (r *room) keptAtHome(c canaries, secrets map[string]string, said string) {
 		everywhere[name+" in base64"] = strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(word)), "=")[:len(word)] // without what depends on its end
 	}
 	tells(r.t, "what kubectl printed", said, everywhere)
+	tells(r.t, "the log of a harness that ended", logs, everywhere)
 	for where, text := range r.allLogs() {
 		tells(r.t, where, text, everywhere)
 	}

@@ -3,16 +3,16 @@
 package e2e
 
 import (
-	"context"
+	"bytes"
 	"crypto/rand"
 	"encoding/base64"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -68,13 +68,14 @@ func TestAgentCannotReadTheSecret(t *testing.T) {
 	}
 
 	// A harness that dies of a signal leaves no core, and a trace without a secret.
+	log := r.follow(pod)
 	r.ask("murder", reviewer, "shell: kill -SEGV 1; kill -QUIT 1; sleep 60")
 	assert.Equal(t, hearthv1.ReasonInterrupted, succeeded(r.ended("murder", patiently)).Reason)
 	r.waitReady(reviewer)
 	r.robs("after", pod, secrets)
-	previous := r.log(pod.Name, hearthv1.AgentContainer, true)
-	assert.Contains(t, previous, "goroutine ", "it died of the signal")
-	tells(t, "the log of the harness that died", previous, secrets)
+	said := log()
+	assert.Contains(t, said, "goroutine ", "it died of the signal")
+	tells(t, "the log of the harness that died", said, secrets)
 }
 
 // robs runs the thief as the agent and returns its report, in which only what was planted is found.
@@ -154,14 +155,27 @@ func (r *room) secret(name, key string) string {
 	return string(secret.Data[key])
 }
 
-// log is all that a container wrote, or the one before it.
-func (r *room) log(pod, container string, previous bool) string {
+// follow reads the log of the harness that runs now, as kubelet may remove it with the container; the returned function waits for its end.
+func (r *room) follow(pod *corev1.Pod) func() string {
 	r.t.Helper()
-	var logs string
-	r.wait(fmt.Sprintf("the log of %s/%s", pod, container), shortly, func(ctx context.Context) (bool, string, error) {
-		var err error
-		logs, err = suite.AllLogs(ctx, r.key(pod), container, previous)
-		return err == nil, "read", err
-	})
-	return logs
+	stream, err := suite.Typed.CoreV1().Pods(pod.Namespace).
+		GetLogs(pod.Name, &corev1.PodLogOptions{Container: hearthv1.AgentContainer, Follow: true}).Stream(r.t.Context())
+	require.NoError(r.t, err)
+	var text bytes.Buffer
+	ended := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(&text, stream)
+		ended <- err
+	}()
+	return func() string {
+		r.t.Helper()
+		select {
+		case err := <-ended:
+			require.NoError(r.t, err)
+		case <-time.After(shortly):
+			require.Fail(r.t, "the log does not end", "its container should have")
+		}
+		require.NotEmpty(r.t, text.String())
+		return text.String()
+	}
 }

@@ -1,5 +1,5 @@
 """What was promised and what came of it, durable in SQLite, and carried out: a process of the agent's command for each goal."""
-import json, os, secrets, signal, sqlite3, subprocess, tempfile, threading, time
+import contextlib, json, os, secrets, signal, sqlite3, subprocess, tempfile, threading, time
 from datetime import datetime, timezone
 
 MAX_OUTPUT, FOREVER = 128 << 10, 10**9  # bytes that an agent may print; seconds
@@ -67,10 +67,10 @@ class Book:
         """Start what may start, and void what has not started in time."""
         with self.lock:
             for key in [] if self.draining else self.having("accepted")[: self.concurrency - len(self.having("running"))]:
-                self.write(key, state="running", startedAt=now())  # durable before the agent has the goal
-                threading.Thread(target=self.run, args=[key], daemon=True).start()
+                if self.stored(self.write, key, state="running", startedAt=now()):  # durable before the agent has the goal
+                    threading.Thread(target=self.run, args=[key], daemon=True).start()
             for key in self.having("accepted"):
-                if time.monotonic() > self.start_by[key]: self.void(key)
+                if time.monotonic() > self.start_by[key]: self.stored(self.void, key)
 
     def run(self, key):
         """Carry out one goal. An agent that has to stop is asked to, and after 5 s made to."""
@@ -96,10 +96,13 @@ class Book:
         except OSError as error:
             how = "Failed", "AgentError", f"the agent could not be started: {error.strerror}"
         value = output[:MAX_OUTPUT].decode("utf-8", "replace").replace("\0", "\ufffd")
+        result = (key, *how, time.monotonic() - began)
         with self.lock:
-            self.finish(key, *how, time.monotonic() - began, output={"mediaType": "text/plain", "value": value})
+            while not self.stored(self.finish, *result, output={"mediaType": "text/plain", "value": value}): self.lock.wait(1)
             self.stop.pop(key, None)
         self.tick()
+    def stored(self, write, *args, **fields):  # what the disk does not take is not told, and is tried again
+        with contextlib.suppress(sqlite3.Error): return write(*args, **fields) or True
 
     def finish(self, key, outcome, reason, message, seconds, **result):
         timing = {"startedAt": self.entries[key]["startedAt"], "finishedAt": now(), "durationMillis": int(seconds * 1000)}

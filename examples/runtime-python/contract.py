@@ -22,7 +22,7 @@ def valid_challenge(text):
 STATUS = {
     "malformed": 400, "unauthenticated": 401, "unknown": 404, "not_found": 404, "method_not_allowed": 405, "unsupported_version": 406,
     "digest_mismatch": 409, "attempt_active": 409, "started": 409, "voided": 410, "forgotten": 410, "superseded": 410, "boot_changed": 412,
-    "journal_changed": 412, "too_large": 413, "unsupported_media": 415, "misdirected": 421, "busy": 429, "internal": 500, "draining": 503,
+    "journal_changed": 412, "too_large": 413, "unsupported_media": 415, "misdirected": 421, "busy": 429, "internal": 500, "draining": 503, "journal_full": 507,
 }
 
 class Refusal(Exception):

@@ -1,5 +1,5 @@
 """A harness for Hearth in Python's standard library: `python3 runtime.py serve -- COMMAND…`. Read SPEC.md beside it."""
-import collections, contextlib, ctypes, hmac, json, os, re, secrets, signal, socket, sys, threading, time
+import collections, contextlib, ctypes, hmac, json, os, re, secrets, signal, socket, sqlite3, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, unquote
 
@@ -17,11 +17,9 @@ class Server(ThreadingHTTPServer):
             if len(self.strangers) >= 128: self.strangers.popitem(last=False)[0].shutdown(socket.SHUT_RDWR)
         self.strangers[request] = True
         super().process_request(request, client_address)
-
     def shutdown_request(self, request):
         self.strangers.pop(request, None)
         super().shutdown_request(request)
-
     def handle_error(self, *args): pass  # a caller that left
 
 class Handler(BaseHTTPRequestHandler):
@@ -39,7 +37,8 @@ class Handler(BaseHTTPRequestHandler):
             if not valid_challenge(self.nonce): raise malformed("Hearth-Challenge", "one challenge of 43 characters")
             status, body, headers = self.answer()
         except Exception as problem:
-            refusal = problem if isinstance(problem, Refusal) else Refusal("internal", "the harness failed")
+            code = "journal_full" if isinstance(problem, sqlite3.Error) else "internal"
+            refusal = problem if isinstance(problem, Refusal) else Refusal(code, "the harness failed, or its disk")
             status, body, headers = refusal.status, refusal.body, refusal.headers
         raw = b"" if body is None or self.command == "HEAD" else json.dumps(body).encode()
         self.send_response(status)
@@ -49,8 +48,7 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in headers.items(): self.send_header(name, value)
         self.end_headers()
         self.wfile.write(raw)
-
-    do_GET = do_POST = do_DELETE = do_PUT = do_PATCH = do_HEAD = do_OPTIONS = serve
+    def __getattr__(self, name): return self.serve if name.startswith("do_") else object.__getattribute__(self, name)  # any method
 
     def answer(self):
         """The checks, in the contract's order."""

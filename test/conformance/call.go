@@ -33,6 +33,7 @@ type call struct {
 	prefer                      int // seconds to wait
 	chunked                     bool
 	missing                     int // bytes of the body that are declared and not sent
+	more                        bool // another call comes over the same connection
 }
 
 // answer is what came back.
@@ -60,7 +61,10 @@ func (k *Kit) request(c call) challenge.Request {
 // encode is the call byte by byte.
 func (k *Kit) encode(c call) []byte {
 	var b bytes.Buffer
-	_, _ = fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n", c.method, c.target, c.host)
+	_, _ = fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", c.method, c.target, c.host)
+	if !c.more {
+		b.WriteString("Connection: close\r\n")
+	}
 	for _, v := range c.challenge {
 		_, _ = fmt.Fprintf(&b, "%s: %s\r\n", wire.HeaderChallenge, v)
 	}

@@ -52,6 +52,30 @@ func formDefects() []defect {
 			_, _ = fmt.Fprintf(conn, "\r\n%s", x.answer)
 			return true
 		}},
+		{name: "closes each connection", fails: "W-4", response: func(_ *liar, x *exchange) { x.header.Set("Connection", "close") }},
+		{name: "hangs up after each answer", fails: "W-4", reply: func(w http.ResponseWriter, x *exchange) bool {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				return false
+			}
+			defer func() { _ = conn.Close() }()
+			length := ""
+			if x.status != http.StatusNoContent {
+				length = fmt.Sprintf("Content-Length: %d\r\n", len(x.answer))
+			}
+			_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d X\r\n%s", x.status, length)
+			_ = w.Header().Write(conn)
+			_, _ = fmt.Fprintf(conn, "\r\n%s", x.answer)
+			return true
+		}},
+		{name: "leaves methods it does not know to its library", fails: "P-5", reply: func(w http.ResponseWriter, x *exchange) bool {
+			known := slices.Contains([]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}, x.Method)
+			if !known {
+				w.Header().Del(wire.HeaderAnswer)
+				http.Error(w, "Unsupported method", http.StatusNotImplemented)
+			}
+			return !known
+		}},
 		{name: "answers as text", fails: "W-3", response: func(_ *liar, x *exchange) {
 			if x.status < http.StatusBadRequest {
 				x.header.Set("Content-Type", "text/plain")

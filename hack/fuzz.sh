@@ -15,7 +15,9 @@ while read -r dir target; do
   fi
   case $out in *"no fuzz tests"* | *"no tests to run"*) printf '%s\nFAILED %s %s did not run\n' "$out" "$dir" "$target" >&2; exit 1 ;; esac
   execs=$(grep -oE 'execs: [0-9]+' <<<"$out" | tail -1 || true)
-  printf 'ok  %-32s %-22s %4ds  %s\n' "$dir" "$target" "$((SECONDS - began))" "${execs:-execs: 0}"
+  # A target that skips itself is no failure to the go command.
+  case ${execs:-execs: 0} in "execs: 0") printf '%s\nFAILED %s %s ran with no input\n' "$out" "$dir" "$target" >&2; exit 1 ;; esac
+  printf 'ok  %-32s %-22s %4ds  %s\n' "$dir" "$target" "$((SECONDS - began))" "$execs"
   count=$((count + 1))
 done <<<"$targets"
 echo "$count fuzz targets ran for $time each"

@@ -44,6 +44,8 @@ func TestOnlyLicencesOnTheListPass(t *testing.T) {
 		"for documentation":               {map[string]string{"LICENSE": mit, "LICENSE.docs": gpl}, []string{"MIT"}, ""},
 		"unknown":                         {map[string]string{"LICENSE": "Do as I say."}, nil, "LICENSE: unknown text"},
 		"mostly unknown":                  {map[string]string{"LICENSE": mit + string(make([]byte, 1)) + longText()}, nil, "LICENSE: unknown text"},
+		"with a rider above it":           {map[string]string{"LICENSE": "Commons Clause License Condition v1.0\n\n" + mit}, nil, "MIT with a condition of its own"},
+		"with a rider below it":           {map[string]string{"LICENSE": mit + "\nThis software may not be used for profit.\n"}, nil, "MIT with a condition of its own"},
 		"none":                            {map[string]string{"README": mit, "license.go": "package x"}, nil, "no licence file"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -136,8 +136,23 @@ func classify(text []byte) ([]string, error) {
 	switch {
 	case len(bad) > 0:
 		return ids, fmt.Errorf("%s", strings.Join(bad, ", "))
+	case rider.Match(beside(text, c.Match)):
+		return ids, fmt.Errorf("%s with a condition of its own beside it", strings.Join(ids, ", "))
 	case len(ids) == 0 || c.Percent < minCoverage:
 		return ids, fmt.Errorf("unknown text (%.0f%% of it is a licence we know)", c.Percent)
 	}
 	return ids, nil
+}
+
+// beside is what no licence covers: copyright lines, mostly.
+func beside(text []byte, known []licensecheck.Match) []byte {
+	var rest []byte
+	from := 0
+	for _, m := range known {
+		if m.Start > from {
+			rest = append(append(rest, text[from:m.Start]...), '\n')
+		}
+		from = max(from, m.End)
+	}
+	return append(rest, text[from:]...)
 }

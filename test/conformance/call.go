@@ -20,6 +20,7 @@ import (
 const (
 	callTimeout = 20 * time.Second // of one call, beyond the wait it prefers; less when the kit has less patience
 	dialTimeout = 5 * time.Second
+	maxHeaders  = 64 << 10 // of an answer, in bytes
 )
 
 // call is one request, to be spoilt before it is sent.
@@ -32,7 +33,7 @@ type call struct {
 	body                        []byte
 	prefer                      int // seconds to wait
 	chunked                     bool
-	missing                     int // bytes of the body that are declared and not sent
+	missing                     int  // bytes of the body that are declared and not sent
 	more                        bool // another call comes over the same connection
 }
 
@@ -122,7 +123,8 @@ func (k *Kit) over(c call, raw []byte, dial func() (net.Conn, error)) (answer, e
 			_ = half.CloseWrite()
 		}
 	}()
-	response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: c.method})
+	in := bufio.NewReader(io.LimitReader(conn, wire.MaxAnswerBytes+maxHeaders)) // a target without end is no reason to run out of memory
+	response, err := http.ReadResponse(in, &http.Request{Method: c.method})
 	if err == nil {
 		defer func() { _ = response.Body.Close() }()
 		a.proto, a.status, a.header = response.Proto, response.StatusCode, response.Header

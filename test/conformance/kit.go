@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/hearthdev/hearth/challenge"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
@@ -51,8 +52,8 @@ type Kit struct {
 
 // New checks the options.
 func New(o Options) (*Kit, error) {
-	if o.Target == nil || o.Target.Host == "" || o.Target.Scheme != "http" && o.Target.Scheme != "https" {
-		return nil, fmt.Errorf("target: expected http://host:port or https://host:port")
+	if u := o.Target; u == nil || u.Port() == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		return nil, fmt.Errorf("target: expected http://host:port or https://host:port and nothing more")
 	}
 	if o.Identity.PodName == "" || o.Identity.PodUID == "" {
 		return nil, fmt.Errorf("pod: expected its name and its UID")
@@ -91,7 +92,7 @@ func (k *Kit) Run(ctx context.Context) (Report, error) {
 			r.Verdict, r.Why = NotApplicable, "applies to https targets only"
 		} else {
 			r.Verdict, r.Why = k.try(ctx, c)
-			r.Why = k.withoutSecrets(r.Why)
+			r.Why = printable(k.withoutSecrets(r.Why))
 		}
 		r.Millis = time.Since(began).Milliseconds()
 		report.Results = append(report.Results, r)
@@ -119,6 +120,19 @@ func (k *Kit) skip(c Case) string {
 // withoutSecrets keeps goals and the token out of what is told, whatever an answer or a command's output had in it.
 func (k *Kit) withoutSecrets(s string) string {
 	return strings.NewReplacer(k.Root, "[token]", k.GoalQuick, "[goal]", k.GoalSlow, "[goal]").Replace(s)
+}
+
+// maxWhy bounds what is told of a case.
+const maxWhy = 2 << 10
+
+// printable keeps a target's bytes from being the terminal's commands.
+func printable(s string) string {
+	return wire.CutText(strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, s), maxWhy)
 }
 
 func orElse(s, otherwise string) string {

@@ -42,7 +42,7 @@ func connectionIsKept(t *trial) {
 	}
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(min(callTimeout, t.kit.Patience)))
-	in := bufio.NewReader(conn)
+	in := bufio.NewReader(io.LimitReader(conn, 4*wire.MaxAnswerBytes))
 	first, second := t.challenge(), t.call(http.MethodGet, wire.RunsPath+"?since=0", nil)
 	first.more = true
 	for _, c := range []call{first, first, second} {

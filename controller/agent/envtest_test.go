@@ -334,7 +334,7 @@ func TestForeignObjectsOfOurNamesAreNotUsed(t *testing.T) {
 		Spec: v1alpha1.AgentRunSpec{AgentRef: v1alpha1.AgentRef{Name: "other"}, Delivery: &v1alpha1.DeliverySpec{Port: 4100}}}
 	require.NoError(t, w.Create(ctx, taken))
 	foreign := run.BuildPod(&v1alpha1.AgentRun{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "reviewer-2"},
-		Spec: v1alpha1.AgentRunSpec{Runtime: &v1alpha1.AgentRuntime{}, Template: &corev1.PodTemplateSpec{
+		Spec: v1alpha1.AgentRunSpec{AgentRef: v1alpha1.AgentRef{Name: "reviewer"}, Runtime: &v1alpha1.AgentRuntime{}, Template: &corev1.PodTemplateSpec{
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "x"}}}}}})
 	foreign.OwnerReferences, foreign.Labels = nil, nil
 	require.NoError(t, w.Create(ctx, foreign))

@@ -146,3 +146,20 @@ func TestReplayedProofsKeepNobodyOut(t *testing.T) {
 		require.Fail(t, "replays keep a caller out")
 	}
 }
+
+// SPEC.md, Limits: a captured long poll, sent again and again, does not take the places of those who wait, and a caller who waits
+// is not answered at once because of it.
+func TestReplaysAreNotHeld(t *testing.T) {
+	h := build(t, func(c *Config) { c.Scheme = wire.SchemeHTTP })
+	poll := h.call(http.MethodGet, wire.RunsPath+"?since="+fmt.Sprint(h.journal.Revision()), nil)
+	poll.header.Set("Prefer", "wait=30")
+	held := make(chan answer, 1)
+	go func() { held <- h.send(poll) }()
+	require.Eventually(t, func() bool { return len(h.server.waiting) == 1 }, time.Minute, time.Millisecond)
+	for range MaxHeld {
+		require.Equal(t, http.StatusOK, h.send(poll).status) // would take 30 s
+	}
+	assert.Len(t, h.server.waiting, 1)
+	h.journal.Touch()
+	assert.Equal(t, http.StatusOK, (<-held).status)
+}

@@ -24,29 +24,36 @@ type proofs struct {
 	seen map[uint64]struct{}
 }
 
-// first tells whether a proof was not seen before. Beyond the bound none counts as first: its connection stays one that makes room.
-func (p *proofs) first(nonce string) bool {
+// note tells whether a proof was not seen before, and whether it was. Beyond the bound it is neither.
+func (p *proofs) note(nonce string) (first, again bool) {
 	sum := maphash.String(p.seed, nonce)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, before := p.seen[sum]; before || len(p.seen) >= maxProofs {
-		return false
+	if _, again = p.seen[sum]; again || len(p.seen) >= maxProofs {
+		return false, again
 	}
 	p.seen[sum] = struct{}{}
-	return true
+	return true, false
 }
 
 // proven has the connection of a genuine request kept when connections are scarce. Under TLS the request is its sender's own. On
 // plain HTTP whoever reads the network may send it again, so only the first one of its kind counts, and a challenge, which is as
-// good in every boot, for a time.
+// good in every boot, for a time. What is sent again is answered at once, or it would take the places of those that wait.
 func (s *Server) proven(r *http.Request, asked challenge.Request) {
-	switch {
-	case s.tls != nil:
+	if s.tls != nil {
 		gate.Proven(r.Context())
-	case asked.Boot != "" && asked.Boot != s.boot || !s.proofs.first(asked.Challenge):
-	case asked.Boot == "":
+		return
+	}
+	if asked.Boot != "" && asked.Boot != s.boot {
+		return
+	}
+	first, again := s.proofs.note(asked.Challenge)
+	switch {
+	case again:
+		r.Header.Del("Prefer")
+	case first && asked.Boot == "":
 		gate.ProvenFor(r.Context(), challengeTime)
-	default:
+	case first:
 		gate.Proven(r.Context())
 	}
 }

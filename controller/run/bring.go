@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
@@ -61,7 +62,7 @@ func (r *Reconciler) makeKeys(ctx context.Context, run *v1alpha1.AgentRun) (bloc
 		}
 		err = r.Client.Create(ctx, BuildKey(run, name, value))
 		if apierrors.IsAlreadyExists(err) {
-			blocked, err = r.foreignKey(ctx, run, name)
+			blocked, err = r.problemOf(ctx, client.ObjectKey{Namespace: run.Namespace, Name: name}, "Agent", run.Spec.AgentRef.UID)
 		} else {
 			blocked, err = refusedBy("Secret", err)
 		}
@@ -72,31 +73,22 @@ func (r *Reconciler) makeKeys(ctx context.Context, run *v1alpha1.AgentRun) (bloc
 	return "", nil
 }
 
-// foreignKey says why a Secret that exists cannot be this Agent's key, "" if it is.
-func (r *Reconciler) foreignKey(ctx context.Context, run *v1alpha1.AgentRun, name string) (problem string, err error) {
-	var secret corev1.Secret
-	err = r.Live.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: name}, &secret)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return "", fmt.Errorf("read Secret: %w", err)
-	}
-	if owner := metav1.GetControllerOfNoCopy(&secret); err != nil || owner == nil || owner.UID != run.Spec.AgentRef.UID {
-		return fmt.Sprintf("Secret %s exists and is not this Agent's: delete it", name), nil
-	}
-	return "", nil
+// credential says what is wrong with the run's Secret, "" if nothing is.
+func (r *Reconciler) credential(ctx context.Context, run *v1alpha1.AgentRun) (problem string, err error) {
+	return r.problemOf(ctx, client.ObjectKey{Namespace: run.Namespace, Name: pod.SecretName(run.Name, run.UID)}, "run", run.UID)
 }
 
-// credential says what is wrong with the run's Secret, "" if nothing is. One that exists is the run's only if the run's UID owns it.
-func (r *Reconciler) credential(ctx context.Context, run *v1alpha1.AgentRun) (problem string, err error) {
-	name := pod.SecretName(run.Name, run.UID)
+// problemOf says what is wrong with a Secret, "" if nothing is. One that exists is a run's or an Agent's only if its UID owns it.
+func (r *Reconciler) problemOf(ctx context.Context, key client.ObjectKey, whose string, owner types.UID) (problem string, err error) {
 	var secret corev1.Secret
-	err = r.Live.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: name}, &secret)
-	switch {
+	err = r.Live.Get(ctx, key, &secret)
+	switch controller := metav1.GetControllerOfNoCopy(&secret); {
 	case apierrors.IsNotFound(err):
-		return fmt.Sprintf("Secret %s does not exist", name), nil
+		return fmt.Sprintf("Secret %s does not exist", key.Name), nil
 	case err != nil:
 		return "", fmt.Errorf("read Secret: %w", err)
-	case !metav1.IsControlledBy(&secret, run):
-		return fmt.Sprintf("Secret %s exists and is not this run's: delete it", name), nil
+	case controller == nil || controller.UID != owner:
+		return fmt.Sprintf("Secret %s exists and is not this %s's: delete it", key.Name, whose), nil
 	default:
 		return "", nil
 	}

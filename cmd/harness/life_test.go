@@ -356,3 +356,17 @@ func TestAnAgentThatNeverStartsEndsTheHarness(t *testing.T) {
 	assert.True(t, refuses(t, address))
 	assert.Contains(t, log.String(), "agent: start failed")
 }
+
+// What an agent wrote before it ended is in the harness's last line: as text, not as more lines of the log or a terminal's commands.
+func TestTheHarnessEndsWithOneLine(t *testing.T) {
+	p := newPlace(t)
+	p.command = []string{"sh", "-c", `printf '\033[2Jfirst\nlevel=ERROR msg=forged\r\302\233second\n' >&2; exit 1`}
+	b := p.start()
+	require.Equal(t, 1, b.code())
+	lines := strings.Split(strings.TrimSpace(b.log.String()), "\n")
+	last := lines[len(lines)-1]
+	assert.True(t, strings.HasPrefix(last, "harness: the agent could not be started 3 times in a row"), last)
+	assert.Contains(t, last, "forged")
+	assert.Contains(t, last, "second")
+	assert.NotRegexp(t, "[[:cntrl:]\u0080-\u009f]", last)
+}

@@ -11,7 +11,9 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/spf13/pflag"
 )
@@ -28,12 +30,24 @@ func main() {
 	switch {
 	case err == nil, errors.Is(err, pflag.ErrHelp):
 	case errors.Is(err, errUsage):
-		fmt.Fprintf(os.Stderr, "harness: %v\n%s", err, usage)
+		fmt.Fprintf(os.Stderr, "harness: %s\n%s", oneLine(err), usage)
 		os.Exit(2)
 	default:
-		fmt.Fprintln(os.Stderr, "harness:", err)
+		fmt.Fprintln(os.Stderr, "harness:", oneLine(err))
 		os.Exit(1)
 	}
+}
+
+// oneLine is an error as the last line of a log. It may hold an agent's stderr, which must neither pose as lines of ours nor
+// command a terminal.
+func oneLine(err error) string {
+	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text)
 }
 
 func run(args []string, out io.Writer) error {

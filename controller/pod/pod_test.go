@@ -110,6 +110,7 @@ func TestTheLastWordsOfAContainerAreBounded(t *testing.T) {
 	const begins = "container agent: CrashLoopBackOff; it had ended: terminated, exit code 1"
 	assert.Equal(t, begins, last(""))
 	assert.Equal(t, begins+": bad \uFFFD\uFFFD", last("bad \xff\x00"))
+	assert.Equal(t, begins+": [2J red forged", last("\x1b[2J\x07 red\n\u009bforged"))
 	for n := range 4 {
 		got := last(strings.Repeat("é", 1000) + strings.Repeat("x", n))
 		assert.LessOrEqual(t, len(got), len(begins)+600)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,9 +81,9 @@ func exit(t *corev1.ContainerStateTerminated) string {
 	return said
 }
 
-// lastWords is the end of a message, where an error is, as one line.
+// lastWords is the end of a message, where an error is, as one line without commands for a terminal.
 func lastWords(message string) string {
-	s := strings.Join(strings.Fields(wire.CleanText(message)), " ")
+	s := strings.Join(strings.FieldsFunc(wire.CleanText(message), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	if len(s) <= maxLastWords {
 		return s
 	}

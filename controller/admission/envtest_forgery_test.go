@@ -2,6 +2,7 @@ package admission_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -125,7 +126,7 @@ func TestAUserCannotCreateAForgery(t *testing.T) {
 	rows = append(rows, marks(sparse, agent.UID)...)
 	rows = append(rows, marks(w.agent("forged"), agent.UID)...)
 	for _, f := range rows {
-		t.Run(f.of.GetObjectKind().GroupVersionKind().Kind+"/"+f.name, func(t *testing.T) {
+		t.Run(fmt.Sprintf("%T/%s", f.of, f.name), func(t *testing.T) {
 			for way, create := range waysToCreate(w.user) {
 				if f.named && way == "generateName" {
 					continue

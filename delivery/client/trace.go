@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"sync/atomic"
 
 	"github.com/hearthdev/hearth/challenge/pinned"
@@ -18,14 +19,18 @@ func traced(req *http.Request) (*http.Request, *atomic.Bool) {
 	return req.WithContext(httptrace.WithClientTrace(req.Context(), trace)), had
 }
 
+// ours are errors that have nothing of a peer in them.
+var ours = []error{
+	ErrNoAnswer, pinned.ErrOtherKey, errNoTLS, errNoHandshake, errBootChanged, errNotVerified, errClosed, context.Canceled, context.DeadlineExceeded,
+}
+
 // quiet keeps errors that are ours or the network's, and leaves out those of net/http that quote a peer's bytes.
 func quiet(err error) error {
 	var network net.Error
 	var operation *net.OpError
 	var refused refusal
 	switch {
-	case errors.Is(err, ErrNoAnswer), errors.Is(err, pinned.ErrOtherKey), errors.Is(err, errNoTLS), errors.Is(err, errNoHandshake), errors.Is(err, errBootChanged), errors.Is(err, errNotVerified), errors.Is(err, errClosed),
-		errors.As(err, &refused), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case slices.ContainsFunc(ours, func(known error) bool { return errors.Is(err, known) }), errors.As(err, &refused):
 		return err
 	case errors.As(err, &network), errors.As(err, &operation):
 		return err

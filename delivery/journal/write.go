@@ -11,8 +11,8 @@ import (
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
-// Accept journals a new attempt with its goal, under the contract that the request's apiVersion names. It returns after the sync, so that 202 may be answered. ErrFull when there is
-// no room, ErrState when the attempt is known.
+// Accept journals a new attempt with its goal, under the contract that the request's apiVersion names. It returns after the sync, so
+// that 202 may be answered. ErrFull when there is no room, ErrState when the attempt is known.
 func (j *Journal) Accept(r wire.DeliveryRequest) (wire.Attempt, error) {
 	j.write.Lock()
 	defer j.write.Unlock()

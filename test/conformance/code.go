@@ -34,6 +34,8 @@ func codeCases() []Case {
 			t.want(a, http.StatusOK, "")
 			shown := as[wire.Attempt](t, a)
 			t.check(shown.State == wire.StateFinished && shown.Envelope != nil, "expected the finished attempt with its envelope, got %q", shown.State)
+			t.finished(fresh()) // the agent takes goals
+			t.atOnce(fresh())
 		}},
 		{ID: "P-4", Title: "an endpoint that does not exist gets 404 not_found", run: func(t *trial) {
 			for _, target := range []string{"/", "/healthz", wire.BasePath, wire.BasePath + "/elsewhere", wire.ChallengePath + "/x", wire.RunsPath + "/a/b/c"} {
@@ -117,4 +119,30 @@ func problemDocuments(t *trial) {
 		t.check(body.Status == a.status, "the %d: expected the same number in status, got %d", a.status, body.Status)
 		t.check(wire.Code(body.Code).Status() == a.status, "the %d: expected a code that goes with it, got %q", a.status, body.Code)
 	}
+}
+
+// sentAtOnce is how often one delivery is sent at the same moment.
+const sentAtOnce = 16
+
+// atOnce sends one delivery many times in parallel: a look and what follows from it must be one step, or the work starts twice.
+func (t *trial) atOnce(k key) {
+	calls := make([]call, sentAtOnce)
+	for i := range calls {
+		calls[i] = t.delivery(k, t.kit.GoalSlow)
+	}
+	answers, begin := make(chan answer, sentAtOnce), make(chan struct{})
+	for _, c := range calls {
+		go func() {
+			<-begin
+			a, _ := t.kit.exchange(t.ctx, c, t.kit.encode(c)) // without a response it has no status
+			answers <- a
+		}()
+	}
+	close(begin)
+	count := map[int]int{}
+	for range calls {
+		count[(<-answers).status]++
+	}
+	t.check(count[http.StatusAccepted] == 1 && count[http.StatusOK] == sentAtOnce-1,
+		"%d equal deliveries at once: expected 202 once and 200 for the rest, got %d and %d", sentAtOnce, count[http.StatusAccepted], count[http.StatusOK])
 }

@@ -56,6 +56,24 @@ func endpointDefects() []defect {
 				x.URL.RawQuery = wire.QuerySince + "=0"
 			}
 		}},
+		{name: "looks, and then acts", fails: "P-3", request: func(l *liar, x *exchange) {
+			if x.is(http.MethodPost, wire.RunsPath) {
+				l.mu.Lock()
+				l.memory["inside"] += "."
+				l.mu.Unlock()
+				time.Sleep(100 * time.Millisecond) // whoever comes now finds nothing, too
+			}
+		}, response: func(l *liar, x *exchange) {
+			if !x.is(http.MethodPost, wire.RunsPath) {
+				return
+			}
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if len(l.memory["inside"]) > 1 && x.status == http.StatusOK {
+				x.status = http.StatusAccepted
+			}
+			l.memory["inside"] = l.memory["inside"][1:]
+		}},
 		{name: "does not hold the feed", fails: "E-5", request: func(_ *liar, x *exchange) {
 			if x.is(http.MethodGet, wire.RunsPath) {
 				x.Header.Del("Prefer")

@@ -11,9 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
-	"unicode"
 
 	"github.com/spf13/pflag"
 )
@@ -36,18 +34,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "harness:", oneLine(err))
 		os.Exit(1)
 	}
-}
-
-// oneLine is an error as the last line of a log. It may hold an agent's stderr, which must neither pose as lines of ours nor
-// command a terminal.
-func oneLine(err error) string {
-	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text)
 }
 
 func run(args []string, out io.Writer) error {

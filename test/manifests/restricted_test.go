@@ -102,8 +102,8 @@ func soft(p *corev1.Pod, token bool) []string {
 	return found
 }
 
-// Everything that we make or install runs under the restricted Pod security standard, on a read-only root, and but for the
-// controller without a service-account token.
+// Everything that we make or install runs under the restricted Pod security standard, on a read-only root (but a template's init
+// containers, which are there to write), and but for the controller without a service-account token.
 func TestWhatWeInstallIsRestricted(t *testing.T) {
 	pods, tokens := map[string]*corev1.Pod{"a plain template": standingPod(plainAgent())}, map[string]bool{}
 	for _, object := range read(t, "config/manager/controller.yaml", "config/samples/agent.yaml", "test/demo/reviewer.yaml", "test/cluster/model.yaml",

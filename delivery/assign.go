@@ -74,7 +74,9 @@ func (t Target) usable(now time.Time) (Reason, string) {
 	case t.Cordoned:
 		return ReasonServiceRecasting, "the standing run is being replaced"
 	case !t.Listening:
-		return ReasonTargetNotReady, cmp.Or(t.Message, "Pod "+t.PodName+" is not ready")
+		// Waiting is written once a reason, so this message grows old; the Agent's does not.
+		return ReasonTargetNotReady, "Pod " + t.PodName + " is not ready (the Agent's Ready condition says how it is now); " +
+			"when this run began to wait: " + cmp.Or(t.Message, "it does not listen")
 	case t.Link == LinkNone, t.Link == LinkChallenging:
 		return ReasonTargetNotReady, "Pod " + t.PodName + " has not answered the challenge yet"
 	case t.Link != LinkVerified:

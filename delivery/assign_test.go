@@ -86,6 +86,7 @@ func TestARefusalSaysWhy(t *testing.T) {
 		"recast, with its own message":   {Pool{Recasting: true, Message: "recast in 8s"}, ReasonServiceRecasting, "recast in 8s"},
 		"only a cordoned one":            {Pool{Targets: []Target{targetWith(1, func(t *Target) { t.Cordoned = true })}}, ReasonServiceRecasting, "replaced"},
 		"not ready, with its message":    {Pool{Targets: []Target{notListening}}, ReasonTargetNotReady, "ImagePullBackOff: no such image"},
+		"not ready, and where to look":   {Pool{Targets: []Target{notListening}}, ReasonTargetNotReady, "the Agent's Ready condition says how it is now"},
 		"not challenged yet":             {Pool{Targets: []Target{link(LinkChallenging)}}, ReasonTargetNotReady, "challenge"},
 		"no Link yet":                    {Pool{Targets: []Target{link(LinkNone)}}, ReasonTargetNotReady, "challenge"},
 		"agent down":                     {Pool{Targets: []Target{targetWith(1, func(t *Target) { t.Agent = wire.AgentDown })}}, ReasonTargetNotReady, "down"},

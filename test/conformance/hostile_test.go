@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,29 @@ func TestATargetsWordsAreNoCommands(t *testing.T) {
 		assert.NotContains(t, c.Why, harness.Root, c.ID)
 		assert.LessOrEqual(t, len(c.Why), maxWhy+len("…"), c.ID)
 	}
+}
+
+// The command that starts a runtime in the background returns before the runtime listens.
+func TestARuntimeThatWasJustStartedIsWaitedFor(t *testing.T) {
+	o := stranger(t, func(net.Conn) error { return nil })
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a listener of the test
+	require.NoError(t, err)
+	o.Target.Host = l.Addr().String()
+	require.NoError(t, l.Close())
+	o.Patience, o.Select = time.Minute, regexp.MustCompile("^none$")
+	ended := make(chan error, 1)
+	go func() {
+		kit, err := New(o)
+		if err == nil {
+			_, err = kit.Run(t.Context())
+		}
+		ended <- err
+	}()
+	require.Never(t, func() bool { return len(ended) > 0 }, 4*pollEvery, pollEvery, "the kit gave up")
+	l, err = net.Listen("tcp", o.Target.Host) //nolint:noctx // as above
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	require.NoError(t, <-ended)
 }
 
 // Headers without end are cut off long before the time of a call is over.

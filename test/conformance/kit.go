@@ -20,7 +20,7 @@ import (
 const (
 	DefaultGoalQuick = "Reply with the single word ok."
 	DefaultGoalSlow  = "Run the command: sleep 8. Then reply with the single word ok."
-	// DefaultPatience is how long the kit waits for an attempt to end, or for a listener to be back.
+	// DefaultPatience is how long the kit waits for an attempt to end, or for a listener to be there.
 	DefaultPatience = time.Minute
 )
 
@@ -74,11 +74,9 @@ func New(o Options) (*Kit, error) {
 
 // Run runs every case, one after the other. It fails only when nothing answers at the target, or ctx ends.
 func (k *Kit) Run(ctx context.Context) (Report, error) {
-	conn, err := k.dialPlain(ctx)
-	if err != nil {
+	if err := k.awaitListener(ctx); err != nil {
 		return Report{}, fmt.Errorf("nothing answers at the target: %w", err)
 	}
-	_ = conn.Close()
 	report := Report{Target: k.Target.String(), Pod: k.Identity.PodName}
 	for _, c := range Cases() {
 		if ctx.Err() != nil {
@@ -99,6 +97,28 @@ func (k *Kit) Run(ctx context.Context) (Report, error) {
 		_, _ = fmt.Fprintf(k.Progress, "%-7s %s %s\n", r.Verdict, r.ID, r.Title)
 	}
 	return report, nil
+}
+
+// firstPatience bounds how long a runtime that was started just before the kit may take to listen.
+const firstPatience = 10 * time.Second
+
+func (k *Kit) awaitListener(ctx context.Context) error {
+	late := time.After(min(firstPatience, k.Patience))
+	again := time.NewTicker(pollEvery)
+	defer again.Stop()
+	for {
+		conn, err := k.dialPlain(ctx)
+		if err == nil {
+			return conn.Close() //nolint:wrapcheck // has the address
+		}
+		select {
+		case <-late:
+			return err
+		case <-ctx.Done():
+			return fmt.Errorf("interrupted: %w", ctx.Err())
+		case <-again.C:
+		}
+	}
 }
 
 // skip tells why a case cannot be run.

@@ -34,7 +34,7 @@ func TestExitCodes(t *testing.T) {
 		"some cases, allowed":        {[]string{"--run", "I-3|C-5", "--allow-not-run"}, conforms},
 		"some cases, not allowed":    {[]string{"--run", "I-3|C-5"}, doesNot},
 		"a failed case":              {[]string{"--run", "E-1", "--namespace", "another", "--allow-not-run"}, doesNot},
-		"nobody answers":             {[]string{"--target", "http://127.0.0.1:1"}, cannot},
+		"nobody answers":             {[]string{"--target", "http://127.0.0.1:1", "--patience", "100ms"}, cannot},
 		"a target without a scheme":  {[]string{"--target", "127.0.0.1:4100"}, cannot},
 		"no token":                   {[]string{"--token-file", "/nonexistent"}, cannot},
 		"an expression that is none": {[]string{"--run", "("}, cannot},

@@ -1,5 +1,5 @@
 """A harness for Hearth in Python's standard library: `python3 runtime.py serve -- COMMAND…`. Read SPEC.md beside it."""
-import collections, contextlib, ctypes, hmac, json, os, re, secrets, signal, socket, sqlite3, sys, threading, time
+import contextlib, ctypes, hmac, json, os, re, secrets, signal, socket, sqlite3, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, unquote
 
@@ -9,16 +9,17 @@ from contract import API, CHALLENGE, DELIVERY, MAX_BODY, Refusal, decode, digest
 WHO, RUNS, BOOT = "/hearth.dev/v1alpha1/challenge", "/hearth.dev/v1alpha1/agent-runs", secrets.token_urlsafe(16)
 
 class Server(ThreadingHTTPServer):
-    """Of 128 connections on which nothing was proven the oldest makes room for the next (SPEC.md, Limits)."""
-    daemon_threads, request_queue_size, strangers = True, 128, collections.OrderedDict()
-
+    """Of 128 connections the oldest on which nothing was proven makes room for the next; where there is none, the next one goes."""
+    daemon_threads, request_queue_size, inside = True, 128, {}  # a connection, and whether it is a stranger's
     def process_request(self, request, client_address):
-        with contextlib.suppress(OSError):  # the oldest may have left by itself
-            if len(self.strangers) >= 128: self.strangers.popitem(last=False)[0].shutdown(socket.SHUT_RDWR)
-        self.strangers[request] = True
+        if len(self.inside) >= 128:
+            leaves = next((one for one, stranger in list(self.inside.items()) if stranger), request)
+            with contextlib.suppress(OSError): leaves.shutdown(socket.SHUT_RDWR)  # it may have left by itself
+            self.inside.pop(leaves, None)
+        self.inside[request] = True
         super().process_request(request, client_address)
     def shutdown_request(self, request):
-        self.strangers.pop(request, None)
+        self.inside.pop(request, None)
         super().shutdown_request(request)
     def handle_error(self, *args): pass  # a caller that left
 
@@ -57,7 +58,7 @@ class Handler(BaseHTTPRequestHandler):
         parts = "hearth-request-v1", self.command, self.target, POD["name"], POD["uid"], self.boot, self.nonce
         if body is None or not hmac.compare_digest(mac(KEYS["request"], parts, body).encode(), self.one("Hearth-Proof").encode()):
             raise Refusal("unauthenticated", "expected a proof of this request, all of it")
-        self.server.strangers.pop(self.request, None)
+        self.server.inside[self.request] = False
         path, _, query = self.target.partition("?")
         if path == WHO and self.boot: raise malformed("Hearth-Boot", "none on a challenge")
         if path != WHO and self.boot != BOOT: raise Refusal("boot_changed", "another boot: challenge again, then look")

@@ -97,7 +97,7 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, asked chal
 	if len(proofs) != 1 || !s.cfg.Keys.VerifyProof(asked, proofs[0]) {
 		return wire.NewProblem(wire.CodeUnauthenticated, wire.HeaderProof+": expected a valid proof of this request")
 	}
-	s.proven(r, asked)
+	gate.Proven(r.Context())
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	switch {
 	case r.URL.Path == wire.ChallengePath && asked.Boot != "":

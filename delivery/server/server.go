@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -44,7 +43,6 @@ type Server struct {
 	cfg      Config
 	boot     string
 	tls      *tls.Config // nil when the scheme is HTTP
-	proofs   proofs
 	handler  http.Handler
 	waiting  chan struct{} // one token for each request that is held open
 	draining atomic.Bool   // not under mu, which is held while the disk writes: who only asks must not wait for it
@@ -82,7 +80,6 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, tls: secure, boot: rand.Text(), active: map[journal.Key]*attempt{},
 		left: make(chan struct{}, 1), waiting: make(chan struct{}, MaxHeld),
-		proofs: proofs{seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}},
 	}
 	s.life, s.end = context.WithCancelCause(context.Background())
 	s.handler = s.routes()

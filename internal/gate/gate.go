@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"time"
 )
 
 // Listener is a listener with a bounded number of open connections. When it is full, a connection on which nothing was proven
@@ -36,7 +35,6 @@ type Conn struct {
 	address  string
 	stranger *list.Element // nil once something was proven, or it was closed
 	held     int           // bytes, while it is a stranger
-	again    *time.Timer   // makes it a stranger again; nil when it is one, or proved more
 	closed   bool
 }
 
@@ -71,7 +69,8 @@ func (g *Listener) admit(conn net.Conn) *Conn {
 	}
 	g.open++
 	in := &Conn{Conn: conn, gate: g, address: HostOf(conn.RemoteAddr().String())}
-	in.estrange()
+	in.stranger = g.strangers.PushBack(in)
+	g.from[in.address]++
 	return in
 }
 
@@ -103,7 +102,6 @@ func (c *Conn) leave() error {
 	}
 	c.closed = true
 	c.known()
-	c.settle()
 	c.gate.open--
 	return c.Conn.Close() //nolint:wrapcheck // a connection's own error
 }
@@ -113,39 +111,6 @@ func (c *Conn) Proven() {
 	c.gate.mu.Lock()
 	defer c.gate.mu.Unlock()
 	c.known()
-	c.settle()
-}
-
-// ProvenFor is Proven for a time, after which the peer is a stranger again unless it proved more. It does nothing for one who did.
-func (c *Conn) ProvenFor(d time.Duration) {
-	c.gate.mu.Lock()
-	defer c.gate.mu.Unlock()
-	if c.stranger == nil {
-		return
-	}
-	c.known()
-	c.again = time.AfterFunc(d, func() {
-		c.gate.mu.Lock()
-		defer c.gate.mu.Unlock()
-		if c.again != nil {
-			c.again = nil
-			c.estrange()
-		}
-	})
-}
-
-// settle ends a time of ProvenFor; the gate's lock is held.
-func (c *Conn) settle() {
-	if c.again != nil {
-		c.again.Stop()
-		c.again = nil
-	}
-}
-
-// estrange takes a connection among those that make room; the gate's lock is held.
-func (c *Conn) estrange() {
-	c.stranger = c.gate.strangers.PushBack(c)
-	c.gate.from[c.address]++
 }
 
 // known takes a connection out of those that may have to make room; the gate's lock is held.
@@ -187,13 +152,6 @@ func With(ctx context.Context, conn net.Conn) context.Context {
 func Proven(ctx context.Context) {
 	if c, _ := ctx.Value(key{}).(*Conn); c != nil {
 		c.Proven()
-	}
-}
-
-// ProvenFor is Proven for a time (Conn.ProvenFor); the context is the request's. Without a gate it does nothing.
-func ProvenFor(ctx context.Context, d time.Duration) {
-	if c, _ := ctx.Value(key{}).(*Conn); c != nil {
-		c.ProvenFor(d)
 	}
 }
 

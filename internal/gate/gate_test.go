@@ -6,7 +6,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -152,38 +151,4 @@ func TestAProofReachesTheGateThroughTLS(t *testing.T) {
 	Proven(t.Context())
 	require.NoError(t, bare.Close())
 	require.NoError(t, other.Close())
-}
-
-// What proves only a little keeps a connection for a time: then it makes room again, unless more was proven on it meanwhile.
-func TestAProofForATimeEnds(t *testing.T) {
-	g := New(nil, 3)
-	briefly, longer, closed := come(t, g, "10.0.0.1:1"), come(t, g, "10.0.0.1:2"), come(t, g, "10.0.0.1:3")
-	briefly.ProvenFor(time.Millisecond)
-	longer.ProvenFor(time.Millisecond)
-	longer.Proven()
-	longer.ProvenFor(time.Millisecond)
-	closed.ProvenFor(time.Millisecond)
-	require.NoError(t, closed.Close())
-	require.Eventually(t, func() bool {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return briefly.again == nil && briefly.stranger != nil
-	}, time.Minute, time.Millisecond)
-	for range 5 {
-		require.NotNil(t, come(t, g, "10.0.0.1:4"))
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	assert.True(t, briefly.closed)
-	assert.False(t, longer.closed)
-	assert.Equal(t, 3, g.open)
-	assert.Equal(t, 2, g.strangers.Len())
-}
-
-func TestWhileAProofForATimeHoldsItsConnectionStays(t *testing.T) {
-	g := New(nil, 1)
-	c := come(t, g, "10.0.0.1:1")
-	c.ProvenFor(time.Hour)
-	assert.Nil(t, come(t, g, "10.0.0.1:2"))
-	require.NoError(t, c.Close())
 }

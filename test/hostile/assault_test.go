@@ -156,6 +156,7 @@ func (p *pod) suffer(t *testing.T, k attack) row {
 	r.tries, err = p.deliver(limit)
 	require.NoError(t, err, p.log.String())
 	assert.LessOrEqual(t, r.tries, maxTries, "strangers keep a caller out")
+	require.NoError(t, p.healthy(limit), "port 4000 answers nobody")
 	<-swing
 	for range probes {
 		took, err := p.probe()

@@ -4,8 +4,10 @@ package hostile
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,6 +126,29 @@ func (p *pod) probe() (time.Duration, error) {
 		return 0, err
 	}
 	return time.Since(began), conn.Close()
+}
+
+// healthy waits until port 4000 answers, which a connection alone does not show: the kernel completes it. On that port everybody
+// without a key is a stranger, so the one who asks may be thrown out, and asks again.
+func (p *pod) healthy(ctx context.Context) error {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.acp+"/healthz", nil)
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request)
+		if err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = fmt.Errorf("/healthz answered %d", response.StatusCode)
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // output is a process's output, and waits for what is to come.

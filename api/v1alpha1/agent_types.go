@@ -6,30 +6,58 @@ import (
 )
 
 // AgentMode says how an Agent's work is carried out.
-// +kubebuilder:validation:Enum=Service
+// +kubebuilder:validation:Enum=Service;Task;Scheduled
 type AgentMode string
 
-// AgentModeService keeps an agent standing and delivers runs to it.
-const AgentModeService AgentMode = "Service"
+// The modes (R34).
+const (
+	// AgentModeService keeps agents standing and delivers runs to them.
+	AgentModeService AgentMode = "Service"
+	// AgentModeTask gives each AgentRun a Pod of its own.
+	AgentModeTask AgentMode = "Task"
+	// AgentModeScheduled makes AgentRuns by itself at the times of a schedule, each with a Pod of its own.
+	AgentModeScheduled AgentMode = "Scheduled"
+)
+
+// Backend is what a run with a Pod of its own is made as.
+// +kubebuilder:validation:Enum=Pod;Sandbox
+type Backend string
+
+// The backends (R13).
+const (
+	BackendPod Backend = "Pod"
+	// BackendSandbox makes a Sandbox of agents.x-k8s.io/v1beta1, whose own controller makes the Pod.
+	BackendSandbox Backend = "Sandbox"
+)
 
 // AgentContainer is the name of the template's container that runs the harness.
 const AgentContainer = "agent"
 
 // AgentSpec says what the agent is and how it is run.
-// +kubebuilder:validation:XValidation:rule="has(self.goalTemplate) == has(self.runtime.delivery)",message="goalTemplate is required exactly when runtime.delivery is set"
+// +kubebuilder:validation:XValidation:rule="self.mode == oldSelf.mode",message="mode is immutable: make another Agent"
+// +kubebuilder:validation:XValidation:rule="self.mode != 'Service' || has(self.goalTemplate) == has(self.runtime.delivery)",message="goalTemplate is required exactly when runtime.delivery is set"
+// +kubebuilder:validation:XValidation:rule="self.mode == 'Service' || has(self.goal) != has(self.goalTemplate)",message="an Agent of mode Task or Scheduled has either goal or goalTemplate"
+// +kubebuilder:validation:XValidation:rule="self.mode == 'Service' || !has(self.runtime.delivery)",message="only Agents of mode Service have runtime.delivery"
+// +kubebuilder:validation:XValidation:rule="self.mode == 'Service' || self.replicas == 1",message="only Agents of mode Service have replicas"
+// +kubebuilder:validation:XValidation:rule="self.mode == 'Service' || self.backoffLimit == 0",message="only Agents of mode Service have backoffLimit: a run with a Pod of its own has one attempt"
+// +kubebuilder:validation:XValidation:rule="(self.mode == 'Scheduled') == has(self.schedule)",message="schedule is required exactly when mode is Scheduled"
 type AgentSpec struct {
-	// mode is Service: an agent is kept standing in a Pod.
+	// mode is Service (agents are kept standing and runs delivered to them), Task (each run has a Pod of its own) or Scheduled (runs
+	// with a Pod of their own are made at the times of schedule).
 	// +kubebuilder:default=Service
 	// +optional
 	Mode AgentMode `json:"mode,omitempty"`
 
-	// goal is what the standing agent is told about its role, at the start of each session. It is never delivered as work.
+	// goal of a Service Agent is what the standing agent is told about its role, at the start of each session; it is never delivered
+	// as work. Of a Task or Scheduled Agent it is the work itself, where that is always the same.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=262144
 	// +optional
 	Goal string `json:"goal,omitempty"`
 
-	// goalTemplate makes the goal of a delivered run out of its parameters: ${name} is replaced, $${name} is a literal.
-	// Values are not expanded again. Required exactly when runtime.delivery is set.
+	// goalTemplate makes a run's goal out of its parameters: ${name} is replaced, $${name} is a literal. Values are not expanded
+	// again. A Service Agent has it exactly when runtime.delivery is set; a Task or Scheduled one has it or goal. On a Scheduled Agent
+	// each parameter has a default.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=262144
 	// +optional
@@ -45,18 +73,38 @@ type AgentSpec struct {
 	// runtime is what the harness starts and how it may be used. Copied into each run.
 	Runtime AgentRuntime `json:"runtime"`
 
-	// template is the Pod of a standing run. Its container named "agent" runs the harness. The controller adds ports, probe,
+	// template is the Pod of a run that has one. Its container named "agent" runs the harness. The controller adds ports, probe,
 	// identity, Secret and the journal's volume, and refuses a template that contradicts them.
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// activeDeadlineSeconds bounds a delivered run's own time, counted by the harness from its start. It never touches the standing Pod.
+	// backend Pod makes a run's Pod directly; Sandbox makes a Sandbox of agents.x-k8s.io, whose controller must be installed.
+	// +kubebuilder:default=Pod
+	// +optional
+	Backend Backend `json:"backend,omitempty"`
+
+	// replicas is the number of standing runs of a Service Agent.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=1
+	// +optional
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// drainTimeoutSeconds is how long a standing run that is replaced or scaled away may finish what it has, before its Pod is
+	// deleted. The Pod's own grace period comes after it.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=31536000
+	// +kubebuilder:default=1800
+	// +optional
+	DrainTimeoutSeconds *int64 `json:"drainTimeoutSeconds,omitempty"`
+
+	// activeDeadlineSeconds bounds a run's own time, counted by the harness from its start. It never touches a standing Pod.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
 	// +kubebuilder:default=1800
 	// +optional
 	ActiveDeadlineSeconds int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// startingDeadlineSeconds bounds all the time that a delivered run has not started: waiting, reserved, queued in the harness.
+	// startingDeadlineSeconds bounds all the time that a run has not started: waiting, reserved, queued in a harness, its Pod not running.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
 	// +kubebuilder:default=3600
@@ -70,6 +118,84 @@ type AgentSpec struct {
 	// +kubebuilder:default=0
 	// +optional
 	BackoffLimit int32 `json:"backoffLimit,omitempty"`
+
+	// ttlSecondsAfterFinished is how long a run's record stays after its end; with it goes the run's own Pod. It is copied into each
+	// run, and holds for those of a deleted Agent too. Standing runs have none: of those that ended the last three stay.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	// +kubebuilder:default=604800
+	// +optional
+	TTLSecondsAfterFinished *int64 `json:"ttlSecondsAfterFinished,omitempty"`
+
+	// budget bounds what a run may use, where the agent reports it. It never touches a standing Pod.
+	// +optional
+	Budget *Budget `json:"budget,omitempty"`
+
+	// schedule says when a Scheduled Agent's runs are made.
+	// +optional
+	Schedule *Schedule `json:"schedule,omitempty"`
+}
+
+// Budget bounds what one run may use (R30). A run that uses more ends Failed/BudgetExceeded.
+// +kubebuilder:validation:MinProperties=1
+// +kubebuilder:validation:XValidation:rule="!has(self.cost) || (self.cost.amount.matches('^[0-9]{1,15}([.][0-9]{1,9})?$') && self.cost.amount.matches('[1-9]'))",message="cost.amount is a positive decimal number such as 5 or 0.25"
+// +kubebuilder:validation:XValidation:rule="!has(self.cost) || self.cost.currency.matches('^[A-Z]{3}$')",message="cost.currency is three capital letters (ISO 4217)"
+type Budget struct {
+	// tokens in all, as the agent counts them.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000000000
+	// +optional
+	Tokens *int64 `json:"tokens,omitempty"`
+	// cost in one currency. What an agent reports in another is not counted.
+	// +optional
+	Cost *Cost `json:"cost,omitempty"`
+}
+
+// ConcurrencyPolicy says what becomes of a time of the schedule while an earlier run has not ended.
+// +kubebuilder:validation:Enum=Forbid;Allow
+type ConcurrencyPolicy string
+
+// The concurrency policies.
+const (
+	ConcurrencyForbid ConcurrencyPolicy = "Forbid"
+	ConcurrencyAllow  ConcurrencyPolicy = "Allow"
+)
+
+// Schedule is when runs are made, and how many of them stay.
+type Schedule struct {
+	// cron has five fields (minute, hour, day of month, month, day of week) or is one of @hourly, @daily, @weekly, @monthly, @yearly.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Cron string `json:"cron"`
+	// timeZone is the name of an IANA time zone, for example Europe/Berlin; UTC where it is not set.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	TimeZone string `json:"timeZone,omitempty"`
+	// concurrencyPolicy Forbid lets a time go by while an earlier run has not ended; Allow makes runs beside each other.
+	// +kubebuilder:default=Forbid
+	// +optional
+	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
+	// startingDeadlineSeconds is how late a run may be made. A time that went by longer ago is said to be missed and is not replayed.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=31536000
+	// +kubebuilder:default=60
+	// +optional
+	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
+	// suspend lets all times go by.
+	// +optional
+	Suspend bool `json:"suspend,omitempty"`
+	// successfulRunsHistoryLimit is how many runs of this Agent that succeeded stay; the newest do.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=3
+	// +optional
+	SuccessfulRunsHistoryLimit *int32 `json:"successfulRunsHistoryLimit,omitempty"`
+	// failedRunsHistoryLimit is how many that did not.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:default=1
+	// +optional
+	FailedRunsHistoryLimit *int32 `json:"failedRunsHistoryLimit,omitempty"`
 }
 
 // Parameter is one value that goalTemplate may use.
@@ -163,7 +289,8 @@ type Permissions struct {
 
 // AgentStatus is what the controller last saw of the Agent's standing runs.
 type AgentStatus struct {
-	// conditions: Ready (a standing run can take work) and Progressing (the controller is bringing one up).
+	// conditions: Ready (of a Service Agent: a standing run can take work; of the others: runs can be made) and, on a Service Agent,
+	// Progressing (the controller is bringing one up).
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
 	// +listMapKey=type
@@ -178,6 +305,24 @@ type AgentStatus struct {
 	// readyReplicas is the number of standing runs whose agent listens.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
+	// busy is the number of runs that its standing runs carry out, and queued of those that wait inside them; as last told.
+	// +optional
+	Busy int32 `json:"busy,omitempty"`
+	// queued: see busy.
+	// +optional
+	Queued int32 `json:"queued,omitempty"`
+	// activeRuns is the number of living runs that a schedule made.
+	// +optional
+	ActiveRuns int32 `json:"activeRuns,omitempty"`
+	// lastScheduleTime is the time of the schedule that a run was last made for.
+	// +optional
+	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
+	// nextScheduleTime is the next time of the schedule; absent while it is suspended.
+	// +optional
+	NextScheduleTime *metav1.Time `json:"nextScheduleTime,omitempty"`
+	// lastMissedTime is the last time of the schedule that no run was made for: too late, forbidden, or its name was taken.
+	// +optional
+	LastMissedTime *metav1.Time `json:"lastMissedTime,omitempty"`
 	// recasts is how often a standing run that ended was replaced since the Agent was made.
 	// +optional
 	Recasts int32 `json:"recasts"`
@@ -189,9 +334,10 @@ type AgentStatus struct {
 	RecastBackoffSeconds int32 `json:"recastBackoffSeconds,omitempty"`
 }
 
-// Agent is a standing agent that AgentRuns are delivered to.
+// Agent says what an agent is and how AgentRuns are carried out by it.
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas
 // +kubebuilder:resource:categories=hearth
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`

@@ -9,8 +9,10 @@ import (
 // AgentRunSpec is what a user asks for (agentRef and parameters) together with what admission resolved it to. Once stored it
 // is immutable, but for cancel, which may go from false to true.
 type AgentRunSpec struct {
-	// agentRef names the Agent that does the work. You write its name; admission adds uid and generation.
-	AgentRef AgentRef `json:"agentRef"`
+	// agentRef names the Agent that does the work. You write its name; admission adds uid and generation. Only an ad-hoc run, which is
+	// complete in itself and has to be allowed by the controller, has none.
+	// +optional
+	AgentRef AgentRef `json:"agentRef,omitzero"`
 
 	// parameters fill the Agent's goalTemplate. Admission adds declared defaults.
 	// +kubebuilder:validation:MaxProperties=64
@@ -35,21 +37,39 @@ type AgentRunSpec struct {
 	// +optional
 	Runtime *AgentRuntime `json:"runtime,omitempty"`
 
-	// template is the Pod of a run that has one. Written by the controller.
+	// template is the Pod of a run that has one. Written by admission, on a standing run by the controller.
 	// +optional
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 
+	// backend is the Agent's, copied; absent on a delivered run, Pod where it is not set.
+	// +optional
+	Backend Backend `json:"backend,omitempty"`
+
 	// activeDeadlineSeconds is the Agent's, copied. Written by admission; absent on a standing run.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=31536000
 	// +optional
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
 	// startingDeadlineSeconds is the Agent's, copied. Written by admission; absent on a standing run.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=31536000
 	// +optional
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
 
 	// backoffLimit is the Agent's, copied. Written by admission.
 	// +optional
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
+
+	// ttlSecondsAfterFinished is the Agent's, copied. Written by admission; absent on a standing run.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	// +optional
+	TTLSecondsAfterFinished *int64 `json:"ttlSecondsAfterFinished,omitempty"`
+
+	// budget is the Agent's, copied. Written by admission; absent on a standing run.
+	// +optional
+	Budget *Budget `json:"budget,omitempty"`
 }
 
 // AgentRef names an Agent in the run's namespace.
@@ -117,6 +137,9 @@ type AgentRunStatus struct {
 	// restarts counts the restarts of the agent container of the run's own Pod.
 	// +optional
 	Restarts int32 `json:"restarts,omitempty"`
+	// cordonedAt is when a standing run was told to take no further work: it is being replaced or scaled away.
+	// +optional
+	CordonedAt *metav1.MicroTime `json:"cordonedAt,omitempty"`
 
 	// startTime is when the work started: on a delivered run by the harness's clock, otherwise when the container started.
 	// +optional
@@ -156,6 +179,10 @@ type AgentRunStatus struct {
 	// truncation says that the output was cut.
 	// +optional
 	Truncation *Truncation `json:"truncation,omitempty"`
+	// terminationData is what a runtime that is no harness of ours left as its termination message, as it was, cut to 4,096 bytes (R11).
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	TerminationData string `json:"terminationData,omitempty"`
 }
 
 // DeliveryStatus is the reservation of the current attempt and what came of it.

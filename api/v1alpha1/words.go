@@ -11,6 +11,9 @@ const (
 	// AnnotationGeneration holds, on a standing run, the generation of the Agent it was made from.
 	AnnotationGeneration = "hearth.dev/agent-generation"
 
+	// AnnotationScheduledAt holds, on a run that a schedule made, the time of the schedule that it is for, in RFC 3339.
+	AnnotationScheduledAt = "hearth.dev/scheduled-at"
+
 	// SecretToken and SecretGoal are the keys of a Pod-backed run's Secret.
 	SecretToken = "token" //nolint:gosec // a key's name, not a secret
 	SecretGoal  = "goal"
@@ -77,7 +80,9 @@ const (
 	ReasonRejected                 = "Rejected"       // the harness refused the request as malformed
 	ReasonNotAdmitted              = "NotAdmitted"    // stored without admission
 	ReasonAgentNotFound            = "AgentNotFound"
-	ReasonPodFailed                = "PodFailed" // a standing run's Pod ended
+	ReasonPodFailed                = "PodFailed" // the run's own Pod failed, and nothing says why but the Pod
+	// ReasonInvalidTemplate ends a run whose Pod can never be made; on an Agent it is a reason of Ready.
+	ReasonInvalidTemplate = "InvalidTemplate"
 )
 
 // Reasons of the ACPReady, Delivered and Agent conditions.
@@ -88,8 +93,12 @@ const (
 	ReasonAccepted       = "Accepted"
 	ReasonCredentialLost = "CredentialLost" //nolint:gosec // a reason, not a credential
 
-	ReasonStanding        = "Standing"        // a standing run can take work
-	ReasonNoStandingRun   = "NoStandingRun"   // none can
-	ReasonInvalidTemplate = "InvalidTemplate" // the Agent's template contradicts the contract
-	ReasonRecasting       = "Recasting"       // waiting out the backoff
+	ReasonStanding      = "Standing"      // a standing run can take work
+	ReasonNoStandingRun = "NoStandingRun" // none can
+	ReasonRecasting     = "Recasting"     // waiting out the backoff
+	ReasonRolling       = "Rolling"       // standing runs are being replaced by ones of the present template
+	ReasonScaledToZero  = "ScaledToZero"  // replicas is 0
+	ReasonAcceptsRuns   = "AcceptsRuns"   // of a Task Agent: runs can be made
+	ReasonScheduled     = "Scheduled"     // of a Scheduled Agent: the message says when next
+	ReasonSuspended     = "Suspended"     // its times go by
 )

@@ -110,6 +110,9 @@ func changed(a, b *v1alpha1.AgentRunSpec) []string {
 		{"spec.template", equality.Semantic.DeepEqual(a.Template, b.Template)},
 		{"spec.activeDeadlineSeconds", equality.Semantic.DeepEqual(a.ActiveDeadlineSeconds, b.ActiveDeadlineSeconds)},
 		{"spec.startingDeadlineSeconds", equality.Semantic.DeepEqual(a.StartingDeadlineSeconds, b.StartingDeadlineSeconds)},
+		{"spec.backend", a.Backend == b.Backend},
+		{"spec.ttlSecondsAfterFinished", equality.Semantic.DeepEqual(a.TTLSecondsAfterFinished, b.TTLSecondsAfterFinished)},
+		{"spec.budget", equality.Semantic.DeepEqual(a.Budget, b.Budget)},
 		{"spec.backoffLimit", equality.Semantic.DeepEqual(a.BackoffLimit, b.BackoffLimit)},
 	} {
 		if !f.same {

@@ -61,6 +61,8 @@ func Resolve(agent *v1alpha1.Agent, asked v1alpha1.AgentRunSpec) (v1alpha1.Agent
 		ActiveDeadlineSeconds:   copyOf(agent.Spec.ActiveDeadlineSeconds),
 		StartingDeadlineSeconds: copyOf(agent.Spec.StartingDeadlineSeconds),
 		BackoffLimit:            copyOf(agent.Spec.BackoffLimit),
+		TTLSecondsAfterFinished: agent.Spec.TTLSecondsAfterFinished,
+		Budget:                  agent.Spec.Budget.DeepCopy(),
 	}, nil
 }
 
@@ -85,6 +87,9 @@ func preset(s v1alpha1.AgentRunSpec) []Refusal {
 		{"spec.activeDeadlineSeconds", s.ActiveDeadlineSeconds != nil},
 		{"spec.startingDeadlineSeconds", s.StartingDeadlineSeconds != nil},
 		{"spec.backoffLimit", s.BackoffLimit != nil},
+		{"spec.backend", s.Backend != ""},
+		{"spec.ttlSecondsAfterFinished", s.TTLSecondsAfterFinished != nil},
+		{"spec.budget", s.Budget != nil},
 	} {
 		if f.set {
 			refusals = append(refusals, Refusal{v1alpha1.RefusalConflictingFields, f.field,

@@ -162,9 +162,11 @@ func TestMessagesRepeatAFewNamesOnly(t *testing.T) {
 
 // A field that is added to the spec one day must be compared, or it could be forged.
 func TestEveryFieldOfASpecIsCompared(t *testing.T) {
-	full, refusals := Resolve(reviewer(), sparse(map[string]string{"change": "x"}))
+	agent := reviewer()
+	agent.Spec.TTLSecondsAfterFinished, agent.Spec.Budget = copyOf(int64(60)), &v1alpha1.Budget{Tokens: copyOf(int64(1000))}
+	full, refusals := Resolve(agent, sparse(map[string]string{"change": "x"}))
 	require.Empty(t, refusals)
-	full.Template = &corev1.PodTemplateSpec{}
+	full.Template, full.Backend = &corev1.PodTemplateSpec{}, v1alpha1.BackendPod
 	value := reflect.ValueOf(full)
 	for i := range value.NumField() {
 		if value.Type().Field(i).Name != "Cancel" {

@@ -64,6 +64,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	} else if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read Agent: %w", err)
 	}
+	if agent.Spec.Mode != v1alpha1.AgentModeService {
+		return ctrl.Result{}, nil
+	}
 	p, err := r.plan(ctx, r.Client, &agent)
 	if err != nil {
 		return ctrl.Result{}, err

@@ -152,7 +152,7 @@ func next(now time.Duration) int32 {
 // upToDate: what the standing run was made from is what the Agent says now. What only delivered runs use does not matter.
 func upToDate(run *v1alpha1.AgentRun, agent *v1alpha1.Agent) bool {
 	want := standingSpec(agent)
-	return run.Spec.Goal == want.Goal && equality.Semantic.DeepEqual(run.Spec.Runtime, want.Runtime) && equality.Semantic.DeepEqual(run.Spec.Template, want.Template)
+	return run.Spec.Goal == want.Goal && run.Spec.Backend == want.Backend && equality.Semantic.DeepEqual(run.Spec.Runtime, want.Runtime) && equality.Semantic.DeepEqual(run.Spec.Template, want.Template)
 }
 
 // credentialLost: the next controller could not talk to its Pod, and the Pod could not restart its container.

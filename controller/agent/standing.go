@@ -38,5 +38,6 @@ func standingSpec(agent *v1alpha1.Agent) v1alpha1.AgentRunSpec {
 		Goal:     agent.Spec.Goal,
 		Runtime:  agent.Spec.Runtime.DeepCopy(),
 		Template: agent.Spec.Template.DeepCopy(),
+		Backend:  agent.Spec.Backend,
 	}
 }

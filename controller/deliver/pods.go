@@ -61,7 +61,7 @@ func (p podReconciler) openFor(ctx context.Context, o *corev1.Pod) error {
 		return nil // its event comes
 	case err != nil:
 		return fmt.Errorf("read run %s: %w", key.Name, err)
-	case delivered(&run) || o.Name != run.Name || !pod.OwnedBy(o, run.UID) || run.Spec.Runtime == nil || run.Spec.Runtime.Delivery == nil || o.Status.PodIP == "":
+	case delivered(&run) || o.Name != run.Name || !pod.Of(o, &run) || run.Spec.Runtime == nil || run.Spec.Runtime.Delivery == nil || o.Status.PodIP == "":
 		return nil
 	}
 	cfg := client.Config{

@@ -47,10 +47,10 @@ func (c *courier) pool(ctx context.Context, agent *hearthv1.Agent) (delivery.Poo
 
 // target is a standing run's Pod as a candidate, whether or not it can take anything.
 func (c *courier) target(ctx context.Context, run *hearthv1.AgentRun) (delivery.Target, endpoint, error) {
-	t := delivery.Target{PodName: run.Name, Cordoned: run.DeletionTimestamp != nil, Generation: generation(run)}
+	t := delivery.Target{PodName: run.Name, Cordoned: run.DeletionTimestamp != nil || run.Status.CordonedAt != nil, Generation: generation(run)}
 	var p corev1.Pod
 	err := c.kube.Get(ctx, kube.ObjectKeyFromObject(run), &p)
-	if apierrors.IsNotFound(err) || (err == nil && !pod.OwnedBy(&p, run.UID)) {
+	if apierrors.IsNotFound(err) || (err == nil && !pod.Of(&p, run)) {
 		t.Message = "Pod " + run.Name + " does not exist yet"
 		return t, endpoint{message: t.Message}, nil
 	}

@@ -72,11 +72,18 @@ func toRunRead(r *hearthv1.AgentRun, attempt int64, podUID string, live bool) de
 func toRequest(now time.Time, r *hearthv1.AgentRun) wire.DeliveryRequest {
 	run := toRun(r)
 	startWithin := delivery.StartWithin(now, run)
+	limits := &wire.Limits{StartWithinSeconds: &startWithin, ActiveSeconds: r.Spec.ActiveDeadlineSeconds}
+	if b := r.Spec.Budget; b != nil {
+		limits.Tokens = b.Tokens
+		if b.Cost != nil {
+			limits.Cost = &wire.Cost{Amount: b.Cost.Amount, Currency: b.Cost.Currency}
+		}
+	}
 	return wire.DeliveryRequest{
 		APIVersion: wire.APIVersion, Run: runRef(r), Attempt: run.Attempt,
 		Target:  wire.Target{Name: run.PodName, UID: run.PodUID},
 		Journal: run.Journal, Goal: r.Spec.Goal, Session: wire.SessionFresh,
-		Limits: &wire.Limits{StartWithinSeconds: &startWithin, ActiveSeconds: r.Spec.ActiveDeadlineSeconds},
+		Limits: limits,
 	}
 }
 

@@ -27,6 +27,11 @@ const (
 	EnvDelivery     = "HEARTH_DELIVERY_LISTEN"
 	EnvScheme       = "HEARTH_DELIVERY_SCHEME"
 	EnvDrain        = "HEARTH_DRAIN"
+	// Of `harness run` only: a one-shot run's own time, its budget, and where its envelope goes.
+	EnvActiveDeadline = "HEARTH_ACTIVE_DEADLINE"
+	EnvBudgetTokens   = "HEARTH_BUDGET_TOKENS"
+	EnvBudgetCost     = "HEARTH_BUDGET_COST" // amount, a space, currency
+	EnvTerminationLog = "HEARTH_TERMINATION_LOG"
 
 	// VolumePrefix begins the names of our volumes.
 	VolumePrefix = "hearth-"
@@ -42,7 +47,8 @@ const (
 
 // ReservedEnv are the variables that the controller sets.
 func ReservedEnv() []string {
-	return []string{EnvPodNamespace, EnvPodName, EnvPodUID, EnvToken, EnvViewKey, EnvSteerKey, EnvGoalFile, EnvDataDir, EnvConcurrency, EnvQueue, EnvPermissions, EnvACP, EnvDelivery, EnvScheme, EnvDrain}
+	return []string{EnvPodNamespace, EnvPodName, EnvPodUID, EnvToken, EnvViewKey, EnvSteerKey, EnvGoalFile, EnvDataDir, EnvConcurrency, EnvQueue, EnvPermissions, EnvACP, EnvDelivery, EnvScheme, EnvDrain,
+		EnvActiveDeadline, EnvBudgetTokens, EnvBudgetCost, EnvTerminationLog}
 }
 
 // Contradiction is one field of a template that contradicts the contract, and what is expected instead.

@@ -84,6 +84,15 @@ func OwnedBy(p *corev1.Pod, owner types.UID) bool {
 	return controller != nil && controller.UID == owner
 }
 
+// Of tells whether the Pod is the run's own. One of a Sandbox belongs to the Sandbox, and is the run's by the UID that its status
+// pins: it comes back under the same name as another Pod.
+func Of(p *corev1.Pod, run *v1alpha1.AgentRun) bool {
+	if run.Spec.Backend == v1alpha1.BackendSandbox {
+		return run.Status.PodUID != "" && run.Status.PodUID == p.UID
+	}
+	return OwnedBy(p, run.UID)
+}
+
 // AgentStatus is kubelet's status of the agent container, nil before kubelet gave one.
 func AgentStatus(p *corev1.Pod) *corev1.ContainerStatus {
 	for i := range p.Status.ContainerStatuses {

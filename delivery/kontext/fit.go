@@ -1,7 +1,6 @@
 package kontext
 
 import (
-	"sort"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -66,8 +65,7 @@ func cutMessage(message string) string {
 	if len(text(message)) <= maxErrorBytes {
 		return message
 	}
-	short := wire.CutText(message, maxErrorBytes)
-	return longest(short, func(s string) bool { return len(text(s+cutMark)) <= maxErrorBytes }) + cutMark
+	return wire.CutEncoded(message, maxErrorBytes-len(text(cutMark))) + cutMark
 }
 
 // cutOutput keeps as much of a text as fits; of a JSON value nothing.
@@ -81,17 +79,9 @@ func cutOutput(r Result) []byte {
 	if err != nil {
 		panic(err) // it was quoted here
 	}
-	with := func(s string) []byte {
-		r.Output = &Output{MediaType: r.Output.MediaType, Value: text(s)}
-		return encode(r)
-	}
-	return with(longest(wire.CutText(string(plain), MaxResultBytes), func(s string) bool { return len(with(s)) <= MaxResultBytes }))
-}
-
-// longest is the longest beginning of a text, never with half a rune, that fits; nothing when nothing does.
-func longest(s string, fits func(string) bool) string {
-	n := sort.Search(len(s), func(n int) bool { return !fits(wire.CutText(s, n+1)) })
-	return wire.CutText(s, n)
+	r.Output = &Output{MediaType: r.Output.MediaType, Value: text("")}
+	r.Output.Value = text(wire.CutEncoded(string(plain), MaxResultBytes-len(encode(r))))
+	return encode(r)
 }
 
 func encode(r Result) []byte {

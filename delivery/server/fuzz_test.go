@@ -85,30 +85,3 @@ func FuzzRequest(f *testing.F) {
 		assert.NotContains(t, w.Body.String(), "planted")
 	})
 }
-
-// FuzzFit: whatever a runner returns is stored as an envelope within the limit, in valid text without NUL.
-func FuzzFit(f *testing.F) {
-	f.Add("Succeeded", "Completed", "done", "text/plain", "say", "end_turn", "s", "", 1)
-	f.Add("", "", "\xff\x00\"<", "\xff", "\x00", "\x01", strings.Repeat("ß", 300), "EUR", 1<<19)
-	f.Add("Failed", "Refused", "x", strings.Repeat("m", 1000), "", strings.Repeat("\x02", 1000), "", strings.Repeat("€", 1000), 1100)
-	f.Fuzz(func(t *testing.T, outcome, reason, output, media, message, word, session, currency string, times int) {
-		many := func(s string) string { return strings.Repeat(s, 1+min(max(0, times), (5<<18)/(1+len(s)))) }
-		e := fit(wire.Envelope{
-			Outcome: wire.Outcome(outcome), Reason: wire.Reason(reason), Output: &wire.Output{MediaType: many(media), Value: many(output)},
-			Message: many(message), StopReason: many(word), Session: many(session), Warnings: []string{many(word)},
-			Usage: &wire.Usage{Cost: &wire.Cost{Amount: many(currency), Currency: many(currency)}},
-		})
-		encoded, err := wire.Encode(e)
-		require.NoError(t, err)
-		assert.LessOrEqual(t, len(encoded), wire.MaxEnvelopeBytes)
-		var back wire.Envelope
-		require.NoError(t, wire.DecodeAnswer(encoded, &back))
-		assert.Equal(t, e, back, "what is stored is what is told")
-		for _, text := range []string{back.Message, back.StopReason, back.Session, string(back.Outcome), string(back.Reason)} {
-			assert.True(t, utf8.ValidString(text) && !strings.Contains(text, "\x00"))
-		}
-		if back.Output != nil {
-			assert.NotContains(t, back.Output.Value+back.Output.MediaType, "\x00")
-		}
-	})
-}

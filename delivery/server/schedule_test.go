@@ -238,6 +238,22 @@ func TestWhatAnAgentCallsItsSessionIsMadeFitForTheWire(t *testing.T) {
 	assert.Equal(t, want, h.changes(0, "").Runs[0].Session)
 }
 
+// Row 34: whatever a runner returns is stored as a valid envelope that fits, and says what was cut.
+func TestWhateverARunnerReturnsIsMadeToFit(t *testing.T) {
+	h := build(t)
+	h.server.cfg.Runner = runnerFunc(func(_ context.Context, _ Work, start func(string) error) wire.Envelope {
+		_ = start("s")
+		return wire.Envelope{Message: "\xff", Output: &wire.Output{Value: strings.Repeat("\x01", wire.MaxEnvelopeBytes)}}
+	})
+	require.Equal(t, http.StatusAccepted, h.deliver(h.delivery("run", 1)).status)
+	h.untilState("run", wire.StateFinished)
+	e := h.get(at("run")).attempt(t).Envelope
+	assert.Equal(t, wire.OutcomeFailed, e.Outcome, "no outcome is no success")
+	assert.Equal(t, "\uFFFD", e.Message)
+	assert.Equal(t, int64(wire.MaxEnvelopeBytes), e.Truncation.OriginalBytes)
+	assert.Greater(t, len(e.Output.Value), wire.MaxEnvelopeBytes/7)
+}
+
 // Row 42: a runner that panics ends its attempt; the process lives and goes on.
 func TestARunnerThatPanicsEndsItsAttempt(t *testing.T) {
 	h := build(t)
@@ -292,20 +308,6 @@ func (f runnerFunc) Run(ctx context.Context, w Work, start func(string) error) w
 }
 
 func (f runnerFunc) Agent() wire.AgentInfo { return wire.AgentInfo{State: wire.AgentReady} }
-
-// Row 34: whatever a runner returns is stored as a valid envelope that fits, and says what was cut.
-func TestAnEnvelopeIsMadeToFit(t *testing.T) {
-	e := fit(wire.Envelope{Outcome: wire.OutcomeSucceeded, Reason: wire.ReasonCompleted, Output: &wire.Output{Value: strings.Repeat("\x01", 1<<20)}})
-	assert.True(t, fits(e))
-	assert.Equal(t, int64(1<<20), e.Truncation.OriginalBytes)
-	assert.NotEmpty(t, e.Output.Value)
-	e = fit(wire.Envelope{Message: strings.Repeat("ä", 1<<17), Warnings: []string{strings.Repeat("w", 1<<21)}})
-	assert.True(t, fits(e))
-	assert.Equal(t, wire.OutcomeFailed, e.Outcome, "no outcome is no success")
-	small := succeeded("x")
-	small.APIVersion = wire.ResultAPIVersion
-	assert.Equal(t, small, fit(small))
-}
 
 func TestANonsensicalConfigurationIsRefused(t *testing.T) {
 	h := build(t)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,7 +26,10 @@ func TestGoldens(t *testing.T) {
 		AcceptedAt: &at, StartedAt: &at, FinishedAt: &at, Session: "s1", Envelope: &envelope}
 	busy := NewProblem(CodeBusy, "no room")
 	busy.Capacity = &Capacity{1, 1, 1, 1}
+	cut := envelope
+	cut.Output, cut.Truncation = &Output{MediaType: "text/plain", Value: strings.Repeat("süß \"<&>\" ", 400)}, nil
 	for name, v := range map[string]any{
+		"termination":       cut.Fit(MaxTerminationBytes),
 		"challenge_request": ChallengeRequest{APIVersion, Target{"reviewer-1", "p1"}},
 		"challenge_answer": ChallengeAnswer{APIVersion, Identity{"team", "reviewer-1", "p1"}, "b", "j", HarnessInfo{"v0"},
 			AgentInfo{"goose", "1.52.0", AgentReady}, Capacity{1, 1, 0, 0}, []string{APIVersion}},

@@ -24,6 +24,38 @@ func CutText(s string, limit int) string {
 	return s[:cut]
 }
 
+// CutEncoded keeps as much of valid text as takes at most limit bytes in a JSON string, the quotes not counted, and never half a
+// rune.
+func CutEncoded(s string, limit int) string {
+	for i, r := range s {
+		if limit -= quotedRune(r); limit < 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// quotedBytes is how long valid text is in a JSON string, the quotes not counted.
+func quotedBytes(s string) int {
+	n := 0
+	for _, r := range s {
+		n += quotedRune(r)
+	}
+	return n
+}
+
+// quotedRune is how long Encode writes a rune within a string (RFC 8785, 3.2.2.2).
+func quotedRune(r rune) int {
+	switch {
+	case r == '"' || r == '\\' || r == '\b' || r == '\f' || r == '\n' || r == '\r' || r == '\t':
+		return len(`\n`)
+	case r < ' ':
+		return len(`\u0000`)
+	default:
+		return utf8.RuneLen(r)
+	}
+}
+
 // WholeText describes a text before it is cut.
 func WholeText(text string) *Truncation {
 	sum := sha256.Sum256([]byte(text))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -23,7 +24,7 @@ type agents struct {
 	served     served
 }
 
-// validate refuses Agents whose standing Pod or goals could never be made.
+// validate refuses Agents whose Pods or goals could never be made.
 func (a *agents) validate(_ context.Context, request admission.Request) admission.Response {
 	if trusted(request, a.controller) {
 		return admission.Allowed("")
@@ -52,7 +53,7 @@ func (a *agents) validate(_ context.Context, request admission.Request) admissio
 	return answer(request, append(refusals, AgentRefusals(&agent)...)).WithWarnings(agentWarnings(&agent)...)
 }
 
-// AgentRefusals are the reasons why an Agent cannot work: its name, its goal, its Pod template, its goalTemplate.
+// AgentRefusals are the reasons why an Agent cannot work: its name, its Pod template, and the goals of its runs.
 func AgentRefusals(agent *v1alpha1.Agent) []Refusal {
 	var refusals []Refusal
 	if problems := validation.IsDNS1035Label(agent.Name); len(problems) > 0 || len(agent.Name) > v1alpha1.MaxAgentName {
@@ -65,20 +66,51 @@ func AgentRefusals(agent *v1alpha1.Agent) []Refusal {
 	for _, c := range pod.Contradictions(&agent.Spec) {
 		refusals = append(refusals, Refusal{v1alpha1.RefusalInvalidTemplate, c.Field, c.Expected})
 	}
-	goal, err := template.Parse(agent.Spec.GoalTemplate)
+	return append(refusals, goalRefusals(agent)...)
+}
+
+// goalRefusals are the reasons why no run's goal could ever be made.
+func goalRefusals(agent *v1alpha1.Agent) []Refusal {
+	field := "spec.goalTemplate"
+	switch {
+	case agent.Spec.GoalTemplate != "":
+	case isService(agent):
+		return nil // nothing is delivered to it
+	default:
+		field = "spec.goal"
+	}
+	goal, err := goalOf(agent)
 	if err != nil {
-		return append(refusals, Refusal{v1alpha1.RefusalInvalidTemplate, "spec.goalTemplate", err.Error()})
+		return []Refusal{{v1alpha1.RefusalInvalidTemplate, field, "expected to be filled: " + err.Error()}}
 	}
-	if missing := undeclared(agent, goal); len(missing) > 0 {
-		refusals = append(refusals, Refusal{v1alpha1.RefusalInvalidTemplate, "spec.goalTemplate",
-			"expected only placeholders that spec.parameters declares, it does not declare " + shown(missing)})
+	if size := goal.Size(nil); field == "spec.goalTemplate" && size > v1alpha1.MaxGoalBytes { // spec.goal was measured before
+		return []Refusal{{codeInvalid, field, fmt.Sprintf("expected at most %d bytes without its parameters, it has %d", v1alpha1.MaxGoalBytes, size)}}
 	}
-	return refusals
+	if len(goal.Names()) == 0 && strings.TrimSpace(goal.Render(nil)) == "" {
+		return []Refusal{{codeInvalid, field, "expected a goal, it is empty"}}
+	}
+	if agent.Spec.Mode == v1alpha1.AgentModeScheduled {
+		return scheduledGoal(agent, goal)
+	}
+	return nil
+}
+
+// scheduledGoal: nobody gives a schedule's runs their parameters.
+func scheduledGoal(agent *v1alpha1.Agent, goal template.Template) []Refusal {
+	values, refusals := fill(declared(agent, goal), nil)
+	if len(refusals) > 0 {
+		return []Refusal{{v1alpha1.RefusalMissingParameters, "spec.parameters", "expected a default for each, nobody gives a schedule's runs values: " + refusals[0].Expected}}
+	}
+	if refusal := bounded(goal, values); refusal != nil && goal.Size(nil) <= v1alpha1.MaxGoalBytes {
+		refusal.Field = "spec.parameters"
+		return []Refusal{*refusal}
+	}
+	return nil
 }
 
 func agentWarnings(agent *v1alpha1.Agent) []string {
 	goal, err := template.Parse(agent.Spec.GoalTemplate)
-	if err != nil || agent.Spec.GoalTemplate == "" {
+	if err != nil || agent.Spec.GoalTemplate == "" && isService(agent) {
 		return nil
 	}
 	used := goal.Names()

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 )
@@ -20,15 +21,31 @@ const (
 	allInOneManager  = "system:kube-controller-manager"
 )
 
-// Four digits at most: what generateName appends has five characters, so it never makes a reserved name.
-var standingName = regexp.MustCompile(`^(.+)-[0-9]{1,4}$`)
+// Four digits at most, or eight and more: what generateName appends has five characters, so it never makes a reserved name.
+var (
+	standingName  = regexp.MustCompile(`^(.+)-[0-9]{1,4}$`)
+	scheduledName = regexp.MustCompile(`^(.+)-[0-9]{8,10}$`)
+)
 
-// standingNameOf is the Agent whose standing runs could have this name, "" if none could (R23).
-func standingNameOf(run string) string {
+// makerOf is the name of the Agent whose own runs could have this name, "" if there could be none, and whether that takes a
+// Scheduled one (R23).
+func makerOf(run string) (agent string, scheduled bool) {
 	if m := standingName.FindStringSubmatch(run); m != nil {
-		return m[1]
+		return m[1], false
 	}
-	return ""
+	if m := scheduledName.FindStringSubmatch(run); m != nil {
+		return m[1], true
+	}
+	return "", false
+}
+
+// named: Pod, Service and host of a run that has a Pod are named as it is.
+func named(run *v1alpha1.AgentRun) []Refusal {
+	if run.Delivered() || len(validation.IsDNS1035Label(run.Name)) == 0 {
+		return nil
+	}
+	return []Refusal{{codeInvalid, "metadata.name", fmt.Sprintf("expected at most %d lower-case letters, digits and -, beginning with a letter and not ending with -: "+
+		"this run has a Pod of its own, and Pod, Service and host are named as the run is", validation.DNS1035LabelMaxLength)}}
 }
 
 // forged are the marks of the controller that differ between two versions of an object; before is nil at creation (R31).
@@ -63,7 +80,7 @@ func statusWrite(instead string) []Refusal {
 
 // held refuses new finalizers on a standing run: it, and the deletion of its Agent, would hang. Removing one is always allowed.
 func held(before, after *v1alpha1.AgentRun) []Refusal {
-	if !isStanding(before) {
+	if !before.Standing() {
 		return nil
 	}
 	for _, finalizer := range after.Finalizers {
@@ -73,9 +90,6 @@ func held(before, after *v1alpha1.AgentRun) []Refusal {
 	}
 	return nil
 }
-
-// isStanding tells runs with a Pod of their own, which only the controller makes, from delivered ones.
-func isStanding(run *v1alpha1.AgentRun) bool { return run.Spec.Delivery == nil }
 
 func ours(m map[string]string) map[string]string {
 	kept := map[string]string{}
@@ -125,7 +139,7 @@ func changed(a, b *v1alpha1.AgentRunSpec) []string {
 // immutable refuses every change of a stored spec but cancel from false to true.
 func immutable(before, after *v1alpha1.AgentRun) []Refusal {
 	expected := "expected no change: a run's spec is immutable but for cancel; make a new run"
-	if isStanding(before) {
+	if before.Standing() {
 		expected = "expected no change: a standing run is made from its Agent; change the Agent"
 	}
 	var refusals []Refusal

@@ -4,6 +4,8 @@
 package admission
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/admission/template"
+	"github.com/hearthdev/hearth/controller/pod"
 )
 
 const (
@@ -28,8 +31,8 @@ type Refusal struct {
 
 func (r Refusal) String() string { return fmt.Sprintf("[%s] %s: %s", r.Code, r.Field, r.Expected) }
 
-// Resolve makes the complete snapshot of a sparse run (R21). agent is nil when there is none. A non-empty list of refusals means
-// that the run may not be stored.
+// Resolve makes the complete snapshot of a sparse run (R21): of a Service Agent one that is delivered, of a Task Agent one with a
+// Pod of its own. agent is nil when there is none. A non-empty list of refusals means that the run may not be stored.
 func Resolve(agent *v1alpha1.Agent, asked v1alpha1.AgentRunSpec) (v1alpha1.AgentRunSpec, []Refusal) {
 	if refusals := preset(asked); len(refusals) > 0 {
 		return v1alpha1.AgentRunSpec{}, refusals
@@ -37,33 +40,57 @@ func Resolve(agent *v1alpha1.Agent, asked v1alpha1.AgentRunSpec) (v1alpha1.Agent
 	if refusal := accepts(agent, asked.AgentRef.Name); refusal != nil {
 		return v1alpha1.AgentRunSpec{}, []Refusal{*refusal}
 	}
-	goal, err := template.Parse(agent.Spec.GoalTemplate)
+	spec, refusals := snapshot(agent, asked.Parameters)
+	spec.Cancel = asked.Cancel
+	return spec, refusals
+}
+
+// ResolveScheduled makes the complete snapshot of the run that a Scheduled Agent has at each of its times: every parameter has its
+// default. The controller stores it as it is, with the marks of its own that admission does not see.
+func ResolveScheduled(agent *v1alpha1.Agent) (v1alpha1.AgentRunSpec, []Refusal) {
+	if agent.Spec.Mode != v1alpha1.AgentModeScheduled {
+		return v1alpha1.AgentRunSpec{}, []Refusal{{v1alpha1.RefusalWrongMode, "spec.mode", fmt.Sprintf("expected an Agent of mode Scheduled, %s is of mode %s", agent.Name, agent.Spec.Mode)}}
+	}
+	if refusal := buildable(agent); refusal != nil {
+		return v1alpha1.AgentRunSpec{}, []Refusal{*refusal}
+	}
+	return snapshot(agent, nil)
+}
+
+// snapshot is everything that a run of the Agent needs, so that nothing is looked up again.
+func snapshot(agent *v1alpha1.Agent, given map[string]string) (v1alpha1.AgentRunSpec, []Refusal) {
+	goal, err := goalOf(agent)
 	if err != nil {
 		return v1alpha1.AgentRunSpec{}, []Refusal{agentTemplate(agent, err)}
 	}
-	if missing := undeclared(agent, goal); len(missing) > 0 {
-		return v1alpha1.AgentRunSpec{}, []Refusal{agentTemplate(agent, fmt.Errorf("it uses %s, which spec.parameters does not declare", shown(missing)))}
-	}
-	values, refusals := fill(declared(agent, goal), asked.Parameters)
+	values, refusals := fill(declared(agent, goal), given)
 	if len(refusals) > 0 {
 		return v1alpha1.AgentRunSpec{}, refusals
 	}
-	if refusal := deliverable(goal, values); refusal != nil {
+	if refusal := bounded(goal, values); refusal != nil {
+		if isService(agent) {
+			refusal.Code = v1alpha1.RefusalInvalidDelivery
+		}
 		return v1alpha1.AgentRunSpec{}, []Refusal{*refusal}
 	}
-	return v1alpha1.AgentRunSpec{
+	spec := v1alpha1.AgentRunSpec{
 		AgentRef:                v1alpha1.AgentRef{Name: agent.Name, UID: agent.UID, Generation: agent.Generation},
 		Parameters:              values,
-		Cancel:                  asked.Cancel,
 		Goal:                    goal.Render(values),
-		Delivery:                &v1alpha1.DeliverySpec{Port: agent.Spec.Runtime.Delivery.Port},
 		Runtime:                 agent.Spec.Runtime.DeepCopy(),
-		ActiveDeadlineSeconds:   copyOf(agent.Spec.ActiveDeadlineSeconds),
-		StartingDeadlineSeconds: copyOf(agent.Spec.StartingDeadlineSeconds),
-		BackoffLimit:            copyOf(agent.Spec.BackoffLimit),
-		TTLSecondsAfterFinished: agent.Spec.TTLSecondsAfterFinished,
+		ActiveDeadlineSeconds:   new(agent.Spec.ActiveDeadlineSeconds),
+		StartingDeadlineSeconds: new(agent.Spec.StartingDeadlineSeconds),
 		Budget:                  agent.Spec.Budget.DeepCopy(),
-	}, nil
+	}
+	if ttl := agent.Spec.TTLSecondsAfterFinished; ttl != nil {
+		spec.TTLSecondsAfterFinished = new(*ttl)
+	}
+	if isService(agent) {
+		spec.Delivery, spec.BackoffLimit = &v1alpha1.DeliverySpec{Port: agent.Spec.Runtime.Delivery.Port}, new(agent.Spec.BackoffLimit)
+	} else { // one attempt, so no backoffLimit
+		spec.Template, spec.Backend = agent.Spec.Template.DeepCopy(), cmp.Or(agent.Spec.Backend, v1alpha1.BackendPod)
+	}
+	return spec, nil
 }
 
 // Sparse is what a user asked for in a run that is resolved already.
@@ -99,24 +126,55 @@ func preset(s v1alpha1.AgentRunSpec) []Refusal {
 	return refusals
 }
 
-// accepts tells whether runs can be delivered to the Agent at all.
+// accepts tells whether runs of the Agent can be asked for at all.
 func accepts(agent *v1alpha1.Agent, name string) *Refusal {
 	switch {
 	case agent == nil:
 		return &Refusal{v1alpha1.RefusalMissingAgent, "spec.agentRef.name", fmt.Sprintf("expected the name of an Agent in this namespace, there is no %.63q", name)}
-	case agent.Spec.Mode != v1alpha1.AgentModeService:
-		return &Refusal{v1alpha1.RefusalWrongMode, "spec.agentRef.name", fmt.Sprintf("expected an Agent of mode Service, %s is of mode %s", agent.Name, agent.Spec.Mode)}
+	case agent.Spec.Mode == v1alpha1.AgentModeTask:
+		return buildable(agent)
+	case !isService(agent):
+		return &Refusal{v1alpha1.RefusalWrongMode, "spec.agentRef.name", fmt.Sprintf("expected an Agent of mode Service or Task, %s is of mode %s: its runs are made by its schedule alone", agent.Name, agent.Spec.Mode)}
 	case agent.Spec.Runtime.Delivery == nil:
 		return &Refusal{v1alpha1.RefusalDeliveryDisabled, "spec.agentRef.name", fmt.Sprintf("expected an Agent with spec.runtime.delivery, %s has none", agent.Name)}
 	case agent.Spec.Runtime.Delivery.Port < 1 || agent.Spec.Runtime.Delivery.Port == v1alpha1.PortACPNumber:
 		return &Refusal{v1alpha1.RefusalInvalidDelivery, "spec.agentRef.name", fmt.Sprintf("expected an Agent whose spec.runtime.delivery.port is a port other than %d", v1alpha1.PortACPNumber)}
-	case agent.Spec.GoalTemplate == "":
-		r := agentTemplate(agent, fmt.Errorf("it is empty"))
-		return &r
 	default:
 		return nil
 	}
 }
+
+// buildable: an Agent that was stored without our webhook may have a Pod that can never be made.
+func buildable(agent *v1alpha1.Agent) *Refusal {
+	if found := pod.Contradictions(&agent.Spec); len(found) > 0 {
+		return &Refusal{v1alpha1.RefusalInvalidTemplate, "spec.agentRef.name", fmt.Sprintf("no Pod can be made of Agent %s: %v", agent.Name, found[0])}
+	}
+	return nil
+}
+
+func isService(agent *v1alpha1.Agent) bool {
+	return cmp.Or(agent.Spec.Mode, v1alpha1.AgentModeService) == v1alpha1.AgentModeService
+}
+
+// goalOf is what the goals of an Agent's runs are made from. A Service Agent's own goal is told to the standing agent, never delivered.
+func goalOf(agent *v1alpha1.Agent) (template.Template, error) {
+	switch {
+	case !isService(agent) && agent.Spec.GoalTemplate == "" && agent.Spec.Goal != "":
+		return template.Literal(agent.Spec.Goal), nil
+	case agent.Spec.GoalTemplate == "":
+		return template.Template{}, errEmpty
+	}
+	goal, err := template.Parse(agent.Spec.GoalTemplate)
+	if err != nil {
+		return template.Template{}, err
+	}
+	if missing := undeclared(agent, goal); len(missing) > 0 {
+		return template.Template{}, fmt.Errorf("it uses %s, which spec.parameters does not declare", shown(missing))
+	}
+	return goal, nil
+}
+
+var errEmpty = errors.New("it is empty")
 
 func agentTemplate(agent *v1alpha1.Agent, why error) Refusal {
 	return Refusal{v1alpha1.RefusalInvalidTemplate, "spec.agentRef.name", fmt.Sprintf("the goalTemplate of Agent %s cannot be filled: %v", agent.Name, why)}
@@ -174,8 +232,8 @@ func fill(parameters []v1alpha1.Parameter, given map[string]string) (map[string]
 	return values, refusals
 }
 
-// deliverable: the harness takes a goal that is not empty, and a request is bounded (SPEC.md, Endpoints).
-func deliverable(t template.Template, values map[string]string) *Refusal {
+// bounded: the harness takes a goal that is not empty, and a request, a Secret and an object are bounded (SPEC.md, Limits).
+func bounded(t template.Template, values map[string]string) *Refusal {
 	size := t.Size(values)
 	field, largest := "spec.parameters", -1
 	for name, value := range values {
@@ -186,10 +244,10 @@ func deliverable(t template.Template, values map[string]string) *Refusal {
 	}
 	switch {
 	case size > v1alpha1.MaxGoalBytes:
-		return &Refusal{v1alpha1.RefusalInvalidDelivery, field,
+		return &Refusal{codeInvalid, field,
 			fmt.Sprintf("expected the resolved goal and the parameters to have at most %d bytes together, they have %d", v1alpha1.MaxGoalBytes, size)}
 	case strings.TrimSpace(t.Render(values)) == "":
-		return &Refusal{v1alpha1.RefusalInvalidDelivery, "spec.parameters", "expected values that make a goal, it is empty"}
+		return &Refusal{codeInvalid, "spec.parameters", "expected values that make a goal, it is empty"}
 	default:
 		return nil
 	}
@@ -209,5 +267,3 @@ func shown(names []string) string {
 	}
 	return b.String()
 }
-
-func copyOf[T any](v T) *T { return &v }

@@ -163,7 +163,7 @@ func TestMessagesRepeatAFewNamesOnly(t *testing.T) {
 // A field that is added to the spec one day must be compared, or it could be forged.
 func TestEveryFieldOfASpecIsCompared(t *testing.T) {
 	agent := reviewer()
-	agent.Spec.TTLSecondsAfterFinished, agent.Spec.Budget = copyOf(int64(60)), &v1alpha1.Budget{Tokens: copyOf(int64(1000))}
+	agent.Spec.TTLSecondsAfterFinished, agent.Spec.Budget = new(int64(60)), &v1alpha1.Budget{Tokens: new(int64(1000))}
 	full, refusals := Resolve(agent, sparse(map[string]string{"change": "x"}))
 	require.Empty(t, refusals)
 	full.Template, full.Backend = &corev1.PodTemplateSpec{}, v1alpha1.BackendPod

@@ -80,7 +80,7 @@ func (r *runs) validate(ctx context.Context, request admission.Request) admissio
 		}
 		return answer(request, slices.Concat(forged(&before, &run), held(&before, &run), immutable(&before, &run)))
 	}
-	refusals := forged(nil, &run)
+	refusals := append(forged(nil, &run), named(&run)...)
 	reserved, err := r.reserved(ctx, &run)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
@@ -118,9 +118,10 @@ func (r *runs) recompute(ctx context.Context, request admission.Request, run *v1
 	return answer(request, refusals)
 }
 
-// reserved refuses names of standing runs (R23). A name is known only here: generateName is expanded after the mutating webhook.
+// reserved refuses names of runs that the controller makes (R23). A name is known only here: generateName is expanded after the
+// mutating webhook.
 func (r *runs) reserved(ctx context.Context, run *v1alpha1.AgentRun) ([]Refusal, error) {
-	name := standingNameOf(run.Name)
+	name, scheduled := makerOf(run.Name)
 	if name == "" {
 		return nil, nil
 	}
@@ -129,16 +130,16 @@ func (r *runs) reserved(ctx context.Context, run *v1alpha1.AgentRun) ([]Refusal,
 		if err != nil {
 			return nil, err
 		}
-		if agent != nil {
-			return []Refusal{standingNameTaken(name)}, nil
+		if agent != nil && (!scheduled || agent.Spec.Mode == v1alpha1.AgentModeScheduled) {
+			return []Refusal{nameTaken(name)}, nil
 		}
 	}
 	return nil, nil
 }
 
-func standingNameTaken(agent string) Refusal {
+func nameTaken(agent string) Refusal {
 	return Refusal{v1alpha1.RefusalReservedName, "metadata.name",
-		fmt.Sprintf("expected a name other than %s-<number>: the controller gives those to the standing runs of Agent %s; generateName makes one that is free", agent, agent)}
+		fmt.Sprintf("expected a name other than %s-<number>: those are for the runs that the controller makes of Agent %s; generateName makes one that is free", agent, agent)}
 }
 
 func (r *runs) resolve(ctx context.Context, reader client.Reader, namespace string, asked v1alpha1.AgentRunSpec) (v1alpha1.AgentRunSpec, []Refusal, error) {

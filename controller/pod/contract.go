@@ -59,8 +59,8 @@ type Contradiction struct {
 
 func (c Contradiction) String() string { return c.Field + ": " + c.Expected }
 
-// Contradictions are the fields of an Agent's template that a standing Pod cannot have (SPEC.md, Resources, Agent; Identity). An
-// empty list means that the Pod can be built.
+// Contradictions are the fields of an Agent's template that its Pods cannot have (SPEC.md, Resources; Identity): of a Service Agent
+// standing ones, of the others one-shot ones. An empty list means that the Pod can be built.
 func Contradictions(spec *v1alpha1.AgentSpec) []Contradiction {
 	t := &templateCheck{spec: spec}
 	t.metadata()
@@ -126,10 +126,21 @@ func (t *templateCheck) hostname() {
 	}
 }
 
+// oneShot: the Pod carries one run out and ends with it.
+func (t *templateCheck) oneShot() bool {
+	return t.spec.Mode == v1alpha1.AgentModeTask || t.spec.Mode == v1alpha1.AgentModeScheduled
+}
+
 func (t *templateCheck) pod() {
 	p := &t.spec.Template.Spec
-	if p.RestartPolicy != "" && p.RestartPolicy != corev1.RestartPolicyAlways {
+	switch {
+	case t.oneShot() && p.RestartPolicy != "" && p.RestartPolicy != corev1.RestartPolicyNever:
+		t.add("spec.template.spec.restartPolicy", "expected Never or nothing: a run is started at most once")
+	case !t.oneShot() && p.RestartPolicy != "" && p.RestartPolicy != corev1.RestartPolicyAlways:
 		t.add("spec.template.spec.restartPolicy", "expected Always or nothing: a standing agent restarts in its Pod")
+	}
+	if t.oneShot() && p.ActiveDeadlineSeconds != nil {
+		t.add("spec.template.spec.activeDeadlineSeconds", "expected it not to be set: spec.activeDeadlineSeconds bounds a run's own time, and its result is kept then")
 	}
 	for i, v := range p.Volumes {
 		if strings.HasPrefix(v.Name, VolumePrefix) {

@@ -46,7 +46,11 @@ func (t *templateCheck) agent(at string, c *corev1.Container) {
 		}
 	}
 	if c.RestartPolicy != nil || len(c.RestartPolicyRules) > 0 {
-		t.add(at+".restartPolicy", "expected it not to be set: a standing agent restarts in its Pod")
+		why := "a standing agent restarts in its Pod"
+		if t.oneShot() {
+			why = "a run is started at most once"
+		}
+		t.add(at+".restartPolicy", "expected it not to be set: %s", why)
 	}
 }
 

@@ -85,3 +85,43 @@ func TestContradictionsNameTheField(t *testing.T) {
 	undelivered.Runtime.Delivery = nil
 	assert.Empty(t, pod.Contradictions(undelivered), "without delivery its port is an ordinary one")
 }
+
+// SPEC.md, Resources: the Pod of a Task, Scheduled or ad-hoc run carries out one run and ends with it.
+func TestAOneShotPodContradictsInItsOwnWay(t *testing.T) {
+	for _, mode := range []v1alpha1.AgentMode{v1alpha1.AgentModeTask, v1alpha1.AgentModeScheduled} {
+		oneShot := func() *v1alpha1.AgentSpec {
+			s := spec()
+			s.Mode, s.Runtime.Delivery = mode, nil
+			s.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
+			return s
+		}
+		assert.Empty(t, pod.Contradictions(oneShot()))
+		for field, change := range map[string]func(*corev1.PodTemplateSpec){
+			"spec.template.spec.restartPolicy":                func(t *corev1.PodTemplateSpec) { t.Spec.RestartPolicy = corev1.RestartPolicyAlways },
+			"spec.template.spec.activeDeadlineSeconds":        func(t *corev1.PodTemplateSpec) { t.Spec.ActiveDeadlineSeconds = ptr.To[int64](60) },
+			"spec.template.spec.containers[1].args":           func(t *corev1.PodTemplateSpec) { t.Spec.Containers[1].Args = []string{"x"} },
+			"spec.template.spec.containers[1].env[0].name":    func(t *corev1.PodTemplateSpec) { t.Spec.Containers[1].Env[0].Name = pod.EnvTerminationLog },
+			"spec.template.spec.containers[1].readinessProbe": func(t *corev1.PodTemplateSpec) { t.Spec.Containers[1].ReadinessProbe.PeriodSeconds = 10 },
+			"spec.template.spec.containers[1].ports[0]":       func(t *corev1.PodTemplateSpec) { t.Spec.Containers[1].Ports[0].ContainerPort = 4001 },
+			"spec.template.spec.containers[1].restartPolicy": func(t *corev1.PodTemplateSpec) {
+				t.Spec.Containers[1].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+			},
+			"spec.template.spec.hostNetwork": func(t *corev1.PodTemplateSpec) { t.Spec.HostNetwork = true },
+			"spec.template.spec.containers":  func(t *corev1.PodTemplateSpec) { t.Spec.Containers[1].Name = "main" },
+		} {
+			s := oneShot()
+			change(&s.Template)
+			if found := pod.Contradictions(s); assert.Len(t, found, 1, field) {
+				assert.Equal(t, field, found[0].Field)
+			}
+		}
+		s := oneShot()
+		s.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+		assert.Equal(t, "expected Never or nothing: a run is started at most once", pod.Contradictions(s)[0].Expected)
+		s.Template.Spec.RestartPolicy = ""
+		assert.Empty(t, pod.Contradictions(s))
+	}
+	standing := spec()
+	standing.Template.Spec.ActiveDeadlineSeconds = ptr.To[int64](86400)
+	assert.Empty(t, pod.Contradictions(standing), "who wants a standing Pod replaced every day may have it")
+}

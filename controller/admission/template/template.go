@@ -55,6 +55,9 @@ func Parse(text string) (Template, error) {
 	return t, nil
 }
 
+// Literal is a template that stands for the text as it is.
+func Literal(text string) Template { return Template{parts: []part{{literal: text}}} }
+
 // Names are the parameters that the template uses, sorted, each once.
 func (t Template) Names() []string {
 	var names []string

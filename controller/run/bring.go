@@ -30,11 +30,11 @@ func (r *Reconciler) bring(ctx context.Context, o Observed) (Observed, error) {
 		return o, errStale
 	}
 	blocked, err := r.makeSecret(ctx, o.Run)
-	if err == nil && blocked == "" {
+	if err == nil && blocked == "" && !o.Run.AdHoc() {
 		blocked, err = r.makeKeys(ctx, o.Run)
 	}
 	if err == nil && blocked == "" {
-		o.Pod, blocked, err = r.makePod(ctx, o.Run)
+		blocked, err = r.backing(o.Run).make(ctx, &o)
 	}
 	o.Blocked = blocked
 	return o, err
@@ -92,26 +92,6 @@ func (r *Reconciler) problemOf(ctx context.Context, key client.ObjectKey, whose 
 	default:
 		return "", nil
 	}
-}
-
-func (r *Reconciler) makePod(ctx context.Context, run *v1alpha1.AgentRun) (made *corev1.Pod, blocked string, err error) {
-	made = BuildPod(run)
-	err = r.Client.Create(ctx, made)
-	if err == nil {
-		return made, "", nil
-	}
-	if !apierrors.IsAlreadyExists(err) {
-		blocked, err = refusedBy("Pod", err)
-		return nil, blocked, err
-	}
-	var there corev1.Pod
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(run), &there); err != nil {
-		return nil, "", fmt.Errorf("read Pod live: %w", err)
-	}
-	if !pod.OwnedBy(&there, run.UID) {
-		return nil, fmt.Sprintf("Pod %s exists and is not this run's", there.Name), nil
-	}
-	return &there, "", nil
 }
 
 // refusedBy tells a refusal, which a person must look at (Pod security, quota, an invalid template), from a failure.

@@ -1,5 +1,5 @@
-// Package run keeps the Pods of runs that have one: it makes a standing run's Secret and Pod, follows the Pod in the run's
-// status, and ends the Pod when the run is cancelled or deleted (R1 to R9; SPEC.md, Lifecycle).
+// Package run keeps what runs with a Pod of their own are made of: it makes a run's Secret, Service and Pod, follows the Pod in the
+// run's status, and ends it when the run is cancelled, deleted or out of time (R1 to R13; SPEC.md, Lifecycle).
 package run
 
 import (
@@ -16,13 +16,18 @@ import (
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
-// graceSeconds is how long a standing Pod may drain when its template does not say: running work, the cancel ladder, handing over.
-const graceSeconds = 90
+const (
+	// standingGrace is how long, in seconds, a standing Pod may drain when its template does not say: running work, the cancel ladder,
+	// handing over.
+	standingGrace = 90
+	// handOver of it are left for cancelling what still runs and for handing results over.
+	handOver = 35
+	// oneShotGrace is how long, in seconds, a one-shot run's Pod may take to end: the cancel ladder (10 s for the agent's own answer,
+	// then at most 12 s until its last process is dead) and the envelope.
+	oneShotGrace = 30
+)
 
-// handOverSeconds of the grace period are left for cancelling what still runs and for handing results over.
-const handOverSeconds = 35
-
-// BuildPod is the Pod of a standing run: its template and what the contract needs (SPEC.md, Resources, Agent; Harness). The
+// BuildPod is the Pod of a run that has one: its template and what the contract needs (SPEC.md, Resources, Agent; Harness). The
 // template has been checked with pod.Contradictions.
 func BuildPod(run *v1alpha1.AgentRun) *corev1.Pod {
 	template := run.Spec.Template.DeepCopy()
@@ -36,9 +41,13 @@ func BuildPod(run *v1alpha1.AgentRun) *corev1.Pod {
 	}
 	s := &p.Spec
 	s.RestartPolicy = corev1.RestartPolicyAlways
+	grace := int64(standingGrace)
+	if run.OneShot() {
+		s.RestartPolicy, grace = corev1.RestartPolicyNever, oneShotGrace
+	}
 	s.EnableServiceLinks = ptr.To(false)
 	s.AutomountServiceAccountToken = orDefault(s.AutomountServiceAccountToken, false)
-	s.TerminationGracePeriodSeconds = orDefault(s.TerminationGracePeriodSeconds, graceSeconds)
+	s.TerminationGracePeriodSeconds = orDefault(s.TerminationGracePeriodSeconds, grace)
 	harden(s)
 	for i := range s.Containers {
 		if s.Containers[i].Name == v1alpha1.AgentContainer {
@@ -48,10 +57,8 @@ func BuildPod(run *v1alpha1.AgentRun) *corev1.Pod {
 	return p
 }
 
-// harness adds to the agent container what the harness reads.
+// harness adds to the agent container what the harness reads, whatever it does.
 func harness(s *corev1.PodSpec, c *corev1.Container, run *v1alpha1.AgentRun) {
-	runtime := run.Spec.Runtime
-	c.Args = append([]string{"serve", "--"}, runtime.Command...)
 	c.ReadinessProbe = pod.Probe()
 	if c.TerminationMessagePolicy == "" {
 		c.TerminationMessagePolicy = corev1.TerminationMessageFallbackToLogsOnError // why it did not start is its last line
@@ -61,20 +68,17 @@ func harness(s *corev1.PodSpec, c *corev1.Container, run *v1alpha1.AgentRun) {
 	variable(c, pod.EnvPodName, "", field("metadata.name"))
 	variable(c, pod.EnvPodUID, "", field("metadata.uid"))
 	variable(c, pod.EnvACP, ":"+strconv.Itoa(v1alpha1.PortACPNumber), nil)
-	view, steer := pod.KeySecretNames(run.Spec.AgentRef.Name)
-	variable(c, pod.EnvViewKey, "", key(view))
-	variable(c, pod.EnvSteerKey, "", key(steer))
+	if !run.AdHoc() { // the keys are an Agent's
+		view, steer := pod.KeySecretNames(run.Spec.AgentRef.Name)
+		variable(c, pod.EnvViewKey, "", key(view))
+		variable(c, pod.EnvSteerKey, "", key(steer))
+	}
 	variable(c, pod.EnvDataDir, pod.DataDir, nil)
-	variable(c, pod.EnvPermissions, string(cmp.Or(runtime.Permissions.Policy, v1alpha1.PermissionDeny)), nil)
-	variable(c, pod.EnvDrain, strconv.FormatInt(max(0, *s.TerminationGracePeriodSeconds-handOverSeconds), 10)+"s", nil)
-	if d := runtime.Delivery; d != nil {
-		port(c, wire.PortName, d.Port)
-		variable(c, pod.EnvDelivery, ":"+strconv.Itoa(int(d.Port)), nil)
-		variable(c, pod.EnvScheme, string(cmp.Or(d.Scheme, v1alpha1.DeliveryHTTPS)), nil)
-		variable(c, pod.EnvConcurrency, strconv.Itoa(int(d.Concurrency)), nil)
-		variable(c, pod.EnvQueue, strconv.Itoa(int(ptr.Deref(d.Queue, 0))), nil)
-		variable(c, pod.EnvToken, "", &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-			LocalObjectReference: corev1.LocalObjectReference{Name: pod.SecretName(run.Name, run.UID)}, Key: v1alpha1.SecretToken}})
+	variable(c, pod.EnvPermissions, string(cmp.Or(run.Spec.Runtime.Permissions.Policy, v1alpha1.PermissionDeny)), nil)
+	if run.OneShot() {
+		runsOnce(c, run)
+	} else {
+		serves(c, run, *s.TerminationGracePeriodSeconds)
 	}
 	mount(s, c, pod.VolumeData, pod.DataDir, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
 	if run.Spec.Goal != "" {
@@ -90,34 +94,39 @@ func harness(s *corev1.PodSpec, c *corev1.Container, run *v1alpha1.AgentRun) {
 	}
 }
 
-// BuildSecret is the immutable Secret of a run with a Pod: the root secret, if runs are delivered to it, and the goal.
-func BuildSecret(run *v1alpha1.AgentRun, token string) *corev1.Secret {
-	data := map[string][]byte{v1alpha1.SecretGoal: []byte(run.Spec.Goal)}
-	if run.Spec.Runtime.Delivery != nil {
-		data[v1alpha1.SecretToken] = []byte(token)
+// serves is what the harness of a standing run does: it takes deliveries, and drains when its Pod ends.
+func serves(c *corev1.Container, run *v1alpha1.AgentRun, grace int64) {
+	c.Args = append([]string{"serve", "--"}, run.Spec.Runtime.Command...)
+	variable(c, pod.EnvDrain, strconv.FormatInt(max(0, grace-handOver), 10)+"s", nil)
+	d := run.Spec.Runtime.Delivery
+	if d == nil {
+		return
 	}
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: run.Namespace, Name: pod.SecretName(run.Name, run.UID), Labels: stamped(nil, run),
-			OwnerReferences: []metav1.OwnerReference{owner(run)},
-		},
-		Immutable: ptr.To(true),
-		Type:      corev1.SecretTypeOpaque,
-		Data:      data,
-	}
+	port(c, wire.PortName, d.Port)
+	variable(c, pod.EnvDelivery, ":"+strconv.Itoa(int(d.Port)), nil)
+	variable(c, pod.EnvScheme, string(cmp.Or(d.Scheme, v1alpha1.DeliveryHTTPS)), nil)
+	variable(c, pod.EnvConcurrency, strconv.Itoa(int(d.Concurrency)), nil)
+	variable(c, pod.EnvQueue, strconv.Itoa(int(ptr.Deref(d.Queue, 0))), nil)
+	variable(c, pod.EnvToken, "", &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+		LocalObjectReference: corev1.LocalObjectReference{Name: pod.SecretName(run.Name, run.UID)}, Key: v1alpha1.SecretToken}})
 }
 
-// BuildKey is one of an Agent's Secrets for people. It is the Agent's, not the run's: a recast changes no key.
-func BuildKey(run *v1alpha1.AgentRun, name, value string) *corev1.Secret {
-	agent := run.Spec.AgentRef
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: run.Namespace, Name: name, Labels: map[string]string{v1alpha1.LabelAgent: agent.Name},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Agent", Name: agent.Name, UID: agent.UID, Controller: ptr.To(true)}},
-		},
-		Immutable: ptr.To(true),
-		Type:      corev1.SecretTypeOpaque,
-		Data:      map[string][]byte{v1alpha1.SecretKey: []byte(value)},
+// runsOnce is what the harness of a one-shot run does: the goal, within its limits, and an envelope as termination message (R11). Nobody
+// delivers to it, so it has neither token nor port. It does not drain: its Pod is deleted in order to stop it.
+func runsOnce(c *corev1.Container, run *v1alpha1.AgentRun) {
+	c.Args = append([]string{"run", "--"}, run.Spec.Runtime.Command...)
+	variable(c, pod.EnvDrain, "0s", nil)
+	variable(c, pod.EnvActiveDeadline, strconv.FormatInt(ptr.Deref(run.Spec.ActiveDeadlineSeconds, 0), 10)+"s", nil)
+	if b := run.Spec.Budget; b != nil {
+		if b.Tokens != nil {
+			variable(c, pod.EnvBudgetTokens, strconv.FormatInt(*b.Tokens, 10), nil)
+		}
+		if b.Cost != nil {
+			variable(c, pod.EnvBudgetCost, b.Cost.Amount+" "+b.Cost.Currency, nil)
+		}
+	}
+	if c.TerminationMessagePath != "" {
+		variable(c, pod.EnvTerminationLog, c.TerminationMessagePath, nil)
 	}
 }
 
@@ -132,7 +141,9 @@ func stamped(labels map[string]string, run *v1alpha1.AgentRun) map[string]string
 		labels = map[string]string{}
 	}
 	labels[v1alpha1.LabelRun] = run.Name
-	labels[v1alpha1.LabelAgent] = run.Spec.AgentRef.Name
+	if !run.AdHoc() {
+		labels[v1alpha1.LabelAgent] = run.Spec.AgentRef.Name
+	}
 	return labels
 }
 

@@ -39,20 +39,105 @@ func standingRun() *v1alpha1.AgentRun {
 	}
 }
 
+// oneShotRun is a run of a Task Agent as admission stores it.
+func oneShotRun() *v1alpha1.AgentRun {
+	run := standingRun()
+	run.Name, run.OwnerReferences, run.Labels = "review-17", nil, nil
+	run.CreationTimestamp = metav1.NewTime(created)
+	run.Spec.Goal = "Review PR 17."
+	run.Spec.Runtime.Delivery = nil
+	run.Spec.ActiveDeadlineSeconds, run.Spec.StartingDeadlineSeconds = ptr.To[int64](1800), ptr.To[int64](600)
+	run.Spec.Template.Spec.Containers = run.Spec.Template.Spec.Containers[:1]
+	return run
+}
+
 // R1 and SPEC.md, Resources: the whole Pod, read by people when it changes (go test ./controller/run -run Golden -update).
 func TestPodMatchesItsGolden(t *testing.T) {
-	run := standingRun()
-	before := run.DeepCopy()
-	got, err := yaml.Marshal(BuildPod(run))
-	require.NoError(t, err)
-	assert.Equal(t, before, run, "the run is not touched")
-	const golden = "testdata/pod.yaml"
-	if *update {
-		require.NoError(t, os.WriteFile(golden, got, 0o600))
+	for golden, run := range map[string]*v1alpha1.AgentRun{"testdata/pod.yaml": standingRun(), "testdata/oneshot.yaml": oneShotRun()} {
+		before := run.DeepCopy()
+		got, err := yaml.Marshal(BuildPod(run))
+		require.NoError(t, err)
+		assert.Equal(t, before, run, "the run is not touched")
+		if *update {
+			require.NoError(t, os.WriteFile(golden, got, 0o600))
+		}
+		want, err := os.ReadFile(golden)
+		require.NoError(t, err)
+		assert.Equal(t, string(want), string(got))
 	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	assert.Equal(t, string(want), string(got))
+}
+
+func env(c corev1.Container) map[string]string {
+	set := map[string]string{}
+	for _, e := range c.Env {
+		set[e.Name] = e.Value
+	}
+	return set
+}
+
+// R11, R30: what the template and the run's limits add to a one-shot run's Pod.
+func TestAOneShotPodHasItsLimits(t *testing.T) {
+	run := oneShotRun()
+	run.Spec.Budget = &v1alpha1.Budget{Tokens: ptr.To[int64](200000), Cost: &v1alpha1.Cost{Amount: "5", Currency: "USD"}}
+	run.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](600)
+	run.Spec.Template.Spec.Containers[0].TerminationMessagePath = "/tmp/end"
+	p := BuildPod(run)
+	set := env(container(t, p, "agent"))
+	for name, want := range map[string]string{"HEARTH_ACTIVE_DEADLINE": "1800s", "HEARTH_BUDGET_TOKENS": "200000", "HEARTH_BUDGET_COST": "5 USD", "HEARTH_TERMINATION_LOG": "/tmp/end", "HEARTH_DRAIN": "0s"} {
+		assert.Equal(t, want, set[name], name)
+	}
+	assert.Equal(t, corev1.RestartPolicyNever, p.Spec.RestartPolicy)
+	assert.Equal(t, int64(600), *p.Spec.TerminationGracePeriodSeconds, "the template's own")
+}
+
+// Nobody delivers to a one-shot run, whatever its runtime says: it has neither token nor port, in the Pod as in the Secret.
+func TestAOneShotPodTakesNoDeliveries(t *testing.T) {
+	run := oneShotRun()
+	run.Spec.Runtime.Delivery = &v1alpha1.DeliveryRuntime{Port: 4100, Concurrency: 1}
+	agent := container(t, BuildPod(run), "agent")
+	for _, name := range []string{"HEARTH_DELIVERY_TOKEN", "HEARTH_DELIVERY_LISTEN", "HEARTH_QUEUE", "HEARTH_CONCURRENCY"} {
+		assert.NotContains(t, env(agent), name)
+	}
+	assert.Len(t, agent.Ports, 1)
+	assert.Equal(t, map[string][]byte{"goal": []byte("Review PR 17.")}, BuildSecret(run, "token").Data)
+}
+
+// An ad-hoc run is of no Agent: there are no keys for people, and no label of one.
+func TestAnAdHocRunHasNoAgentsKeys(t *testing.T) {
+	run := oneShotRun()
+	run.Spec.AgentRef = v1alpha1.AgentRef{}
+	p := BuildPod(run)
+	assert.NotContains(t, env(container(t, p, "agent")), "HEARTH_ACP_VIEW_KEY")
+	assert.NotContains(t, env(container(t, p, "agent")), "HEARTH_ACP_STEER_KEY")
+	assert.Equal(t, map[string]string{"team": "payments", v1alpha1.LabelRun: "review-17"}, p.Labels)
+	assert.NotContains(t, BuildSecret(run, "").Labels, v1alpha1.LabelAgent)
+}
+
+// SPEC.md, Admission: what is not complete was not admitted, and gets no Pod.
+func TestOnlyACompleteRunIsAdmitted(t *testing.T) {
+	change := func(run *v1alpha1.AgentRun, f func(*v1alpha1.AgentRun)) *v1alpha1.AgentRun { f(run); return run }
+	for name, c := range map[string]struct {
+		run  *v1alpha1.AgentRun
+		want bool
+	}{
+		"standing": {standingRun(), true},
+		"standing, orphaned": {change(standingRun(), func(r *v1alpha1.AgentRun) {
+			r.OwnerReferences = nil
+			r.Annotations = map[string]string{v1alpha1.AnnotationGeneration: "4"}
+		}), false},
+		"standing, other Agent": {change(standingRun(), func(r *v1alpha1.AgentRun) { r.OwnerReferences[0].UID = "other" }), false},
+		"standing, no template": {change(standingRun(), func(r *v1alpha1.AgentRun) { r.Spec.Template = nil }), false},
+		"one-shot":              {oneShotRun(), true},
+		"ad hoc":                {change(oneShotRun(), func(r *v1alpha1.AgentRun) { r.Spec.AgentRef = v1alpha1.AgentRef{} }), true},
+		"unresolved Agent":      {change(oneShotRun(), func(r *v1alpha1.AgentRun) { r.Spec.AgentRef.UID = "" }), false},
+		"no runtime":            {change(oneShotRun(), func(r *v1alpha1.AgentRun) { r.Spec.Runtime = nil }), false},
+		"no template":           {change(oneShotRun(), func(r *v1alpha1.AgentRun) { r.Spec.Template = nil }), false},
+		"no goal":               {change(oneShotRun(), func(r *v1alpha1.AgentRun) { r.Spec.Goal = "" }), false},
+		"no time of its own":    {change(oneShotRun(), func(r *v1alpha1.AgentRun) { r.Spec.ActiveDeadlineSeconds = nil }), false},
+		"no time to start":      {change(oneShotRun(), func(r *v1alpha1.AgentRun) { r.Spec.StartingDeadlineSeconds = nil }), false},
+	} {
+		assert.Equal(t, c.want, admitted(c.run), name)
+	}
 }
 
 func container(t *testing.T, p *corev1.Pod, name string) corev1.Container {

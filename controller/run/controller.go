@@ -88,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			return ctrl.Result{}, err
 		}
 	case actionEnd:
-		if err := r.deletePod(ctx, o.own()); err != nil {
+		if err := r.backing(&run).end(ctx, o); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -103,22 +103,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// observe reads the Pod from the cache, and live where its absence would decide something.
+// observe reads what backs the run from the cache, and live where its absence would decide something.
 func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun) (Observed, error) {
 	o := Observed{Run: run, Now: r.Now()}
-	key := client.ObjectKeyFromObject(run)
-	var p corev1.Pod
-	err := r.Client.Get(ctx, key, &p)
-	if apierrors.IsNotFound(err) && run.Status.CompletionTime == nil && (run.Status.PodUID != "" || run.Spec.Cancel) {
-		err = r.Live.Get(ctx, key, &p)
+	from := r.backing(run)
+	err := from.read(ctx, &o, false)
+	if err == nil && o.Pod == nil && run.Status.CompletionTime == nil && (run.Status.PodUID != "" || run.Spec.Cancel) {
+		err = from.read(ctx, &o, true)
 	}
-	switch {
-	case apierrors.IsNotFound(err):
-		o.Gone = run.Status.PodUID != ""
-	case err != nil:
-		return o, fmt.Errorf("read Pod: %w", err)
-	default:
-		o.Pod = &p
+	if err != nil {
+		return o, err
 	}
 	if own := o.own(); own != nil && !pod.Ended(own) && run.Status.CompletionTime == nil {
 		problem, err := r.credential(ctx, run)

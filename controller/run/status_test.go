@@ -17,8 +17,9 @@ import (
 )
 
 var (
-	begin = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
-	now   = begin.Add(time.Minute)
+	begin   = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	created = begin.Add(-time.Minute)
+	now     = begin.Add(time.Minute)
 )
 
 // livePod is a Pod of standingRun that listens.
@@ -44,6 +45,11 @@ func runWith(change func(*v1alpha1.AgentRun)) *v1alpha1.AgentRun {
 	run := standingRun()
 	change(run)
 	return run
+}
+
+// standingNote is what tells a standing run whose Agent is gone from a one-shot run.
+func standingNote(r *v1alpha1.AgentRun) {
+	r.Annotations = map[string]string{v1alpha1.AnnotationGeneration: "4"}
 }
 
 // seen is a run whose Pod was seen running.
@@ -107,8 +113,8 @@ func TestStatusFollowsThePod(t *testing.T) {
 		{"cancelled, Pod gone", Observed{Run: runWith(func(r *v1alpha1.AgentRun) { seen(r); r.Spec.Cancel = true }), Gone: true}, "Failed", no, "Cancelled", "cancelled", no, "Finished", "the run has ended", true},
 		{"cancelled before there was a Pod", Observed{Run: runWith(func(r *v1alpha1.AgentRun) { r.Spec.Cancel = true })}, "Failed", no, "Cancelled", "cancelled", no, "Finished", "the run has ended", true},
 		{"stored without admission", Observed{Run: runWith(func(r *v1alpha1.AgentRun) { r.Spec.Template = nil })}, "Failed", no, "NotAdmitted", "the run was stored without admission: nothing was started", no, "Finished", "the run has ended", true},
-		{"complete, but no Agent controls it", Observed{Run: runWith(func(r *v1alpha1.AgentRun) { r.OwnerReferences = nil })}, "Failed", no, "NotAdmitted", "the run was stored without admission: nothing was started", no, "Finished", "the run has ended", true},
-		{"orphaned: its Agent was deleted, and it is to stay", Observed{Run: runWith(func(r *v1alpha1.AgentRun) { seen(r); r.OwnerReferences = nil }), Pod: livePod()}, "Running", unknown, "Running", "", yes, "Listening", "listening on 10.77.0.9:4000", false},
+		{"complete, but no Agent controls it", Observed{Run: runWith(func(r *v1alpha1.AgentRun) { r.OwnerReferences = nil; standingNote(r) })}, "Failed", no, "NotAdmitted", "the run was stored without admission: nothing was started", no, "Finished", "the run has ended", true},
+		{"orphaned: its Agent was deleted, and it is to stay", Observed{Run: runWith(func(r *v1alpha1.AgentRun) { seen(r); r.OwnerReferences = nil; standingNote(r) }), Pod: livePod()}, "Running", unknown, "Running", "", yes, "Listening", "listening on 10.77.0.9:4000", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.o.Now = now

@@ -44,7 +44,7 @@ func as[T any](t *testing.T, object *unstructured.Unstructured) *T {
 // standingPod is the Pod that the controller makes for an Agent.
 func standingPod(agent *hearthv1.Agent) *corev1.Pod {
 	return run.BuildPod(&hearthv1.AgentRun{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: agent.Name + "-1", UID: "01234567-89ab-cdef"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: agent.Name + "-1", UID: "01234567-89ab-cdef", Annotations: map[string]string{hearthv1.AnnotationGeneration: "1"}},
 		Spec:       hearthv1.AgentRunSpec{AgentRef: hearthv1.AgentRef{Name: agent.Name}, Goal: agent.Spec.Goal, Runtime: &agent.Spec.Runtime, Template: &agent.Spec.Template},
 	})
 }

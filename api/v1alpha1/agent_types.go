@@ -163,7 +163,8 @@ const (
 
 // Schedule is when runs are made, and how many of them stay.
 type Schedule struct {
-	// cron has five fields (minute, hour, day of month, month, day of week) or is one of @hourly, @daily, @weekly, @monthly, @yearly.
+	// cron has five fields (minute, hour, day of month, month, day of week) or is one of @hourly, @daily, @weekly, @monthly, @yearly. It
+	// names readings of the clock in timeZone: one that summer time skips has no run, one that comes twice has its run at the first.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Cron string `json:"cron"`
@@ -320,6 +321,11 @@ type AgentStatus struct {
 	// nextScheduleTime is the next time of the schedule; absent while it is suspended.
 	// +optional
 	NextScheduleTime *metav1.Time `json:"nextScheduleTime,omitempty"`
+	// observedSchedule is the cron and the time zone that nextScheduleTime is a time of; absent while there is none. When it changes,
+	// times of the new one before that moment have no run.
+	// +kubebuilder:validation:MaxLength=330
+	// +optional
+	ObservedSchedule string `json:"observedSchedule,omitempty"`
 	// lastMissedTime is the last time of the schedule that no run was made for: too late, forbidden, or its name was taken.
 	// +optional
 	LastMissedTime *metav1.Time `json:"lastMissedTime,omitempty"`

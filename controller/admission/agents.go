@@ -60,6 +60,7 @@ func AgentRefusals(agent *v1alpha1.Agent) []Refusal {
 		refusals = append(refusals, Refusal{codeInvalid, "metadata.name",
 			fmt.Sprintf("expected at most %d lower-case letters, digits and -, beginning with a letter: Pods and hostnames are named after it", v1alpha1.MaxAgentName)})
 	}
+	refusals = append(refusals, scheduleRefusals(agent.Spec.Schedule)...)
 	if size := len(agent.Spec.Goal); size > v1alpha1.MaxGoalBytes { // the schema counts characters, the harness bytes
 		refusals = append(refusals, Refusal{codeInvalid, "spec.goal", fmt.Sprintf("expected at most %d bytes, it has %d", v1alpha1.MaxGoalBytes, size)})
 	}

@@ -35,9 +35,11 @@ test: setup envtest-assets ## all tests but end-to-end: unit, real API server, r
 e2e: setup ## end-to-end tests on a real kubelet with real goose (root)
 	@go test -tags e2e -count=1 -timeout 20m -parallel 4 -v ./test/e2e
 
-.PHONY: latency
+.PHONY: latency readiness-lag
 latency: setup ## print how long 50 sequential deliveries take on the cluster (root)
 	@HEARTH_E2E_MEASURE=1 go test -tags e2e -count=1 -timeout 20m -v -run TestMeasureLatency ./test/e2e
+readiness-lag: setup ## print how long ACPReady stays True after an agent was killed, 20 rounds (root)
+	@HEARTH_E2E_MEASURE=1 go test -tags e2e -count=1 -timeout 20m -v -run TestMeasureReadinessLag ./test/e2e
 
 .PHONY: cluster-test slow
 cluster-test: setup ## a cluster comes up, serves, and leaves nothing (root; no cluster may be running)

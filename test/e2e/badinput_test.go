@@ -59,7 +59,7 @@ func TestImageCannotBePulled(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "image")
 	r.agent("broken", func(spec *hearthv1.AgentSpec) {
-		spec.Template.Spec.Containers[0].Image = "localhost/hearth-no-such-image:none"
+		spec.Template.Spec.Containers[0].Image = missingImage
 	})
 	standing := r.standing("broken").Name
 	run := r.await(standing, "to have kubelet's reason", shortly, func(run *hearthv1.AgentRun) bool {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,19 +29,26 @@ const (
 	deliveryPort = "4100"
 )
 
-// TestReadiness is R10 without the Service name. The agent waits for a file before it starts, so that the time in which its Pod runs
-// and nobody listens lasts until the test has seen it.
+// gateFile is a file that the agent of behindGate waits for.
+const gateFile = workDir + "/open"
+
+// behindGate has goose start, and start again, only while the file is there.
+func behindGate(spec *hearthv1.AgentSpec) {
+	spec.Runtime.Command = []string{"sh", "-c", "until [ -e " + gateFile + " ]; do sleep 0.1; done; exec goose acp"}
+}
+
+// TestReadiness is R10 without the Service name. The agent waits for a file before it starts, so that the time in which its Pod runs and nobody listens lasts
+// until the test has seen it.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "readiness")
-	r.agent(gated, func(spec *hearthv1.AgentSpec) {
-		spec.Runtime.Command = []string{"sh", "-c", "until [ -e /shared/open ]; do sleep 0.1; done; exec goose acp"}
-	})
+	r.agent(gated, behindGate)
 	standing := r.standing(gated).Name
 	r.seeWindow(standing)
 
 	pod := r.pod(gated)
-	r.sh(t.Context(), pod, "touch /shared/open")
+	r.probeIsAsPromised(pod)
+	r.sh(t.Context(), pod, "touch "+gateFile)
 	flip, err := r.watched.first(t.Context(), shortly, func(run *hearthv1.AgentRun) bool {
 		return run.Name == standing && acpReady(run).Status == metav1.ConditionTrue
 	})
@@ -95,6 +103,19 @@ func (r *room) seeWindow(standing string) {
 	for _, s := range r.watched.of(standing) {
 		assert.NotEqual(r.t, metav1.ConditionTrue, acpReady(s.run).Status, "ACPReady was True in the window")
 	}
+}
+
+// probeIsAsPromised reads the probe of the live Pod (R1): it is what bounds how long ACPReady lags the agent.
+func (r *room) probeIsAsPromised(pod *corev1.Pod) {
+	r.t.Helper()
+	at := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == hearthv1.AgentContainer })
+	require.GreaterOrEqual(r.t, at, 0)
+	probe := pod.Spec.Containers[at].ReadinessProbe
+	require.NotNil(r.t, probe)
+	require.NotNil(r.t, probe.TCPSocket)
+	assert.Equal(r.t, hearthv1.PortACP, probe.TCPSocket.Port.String())
+	assert.EqualValues(r.t, 2, probe.PeriodSeconds)
+	assert.EqualValues(r.t, 1, probe.FailureThreshold)
 }
 
 // dial makes one connection and closes it. When the node is another machine it is made from within the Pod, to the same address.

@@ -98,6 +98,11 @@ func (w *watched) verify(t *testing.T) {
 
 // first waits for the first state, of those seen already and those to come, that looks as wanted.
 func (w *watched) first(ctx context.Context, limit time.Duration, wanted func(*hearthv1.AgentRun) bool) (state, error) {
+	return w.firstAfter(ctx, time.Time{}, limit, wanted)
+}
+
+// firstAfter is the same of the states that were seen since then.
+func (w *watched) firstAfter(ctx context.Context, since time.Time, limit time.Duration, wanted func(*hearthv1.AgentRun) bool) (state, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for next := 0; ; {
@@ -105,7 +110,7 @@ func (w *watched) first(ctx context.Context, limit time.Duration, wanted func(*h
 		states, more := w.states, w.more
 		w.mu.Unlock()
 		for ; next < len(states); next++ {
-			if !states[next].deleted && wanted(states[next].run) {
+			if !states[next].deleted && !states[next].at.Before(since) && wanted(states[next].run) {
 				return states[next], nil
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed" // model.yaml
 	"fmt"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,16 @@ func (c *Cluster) OpenGate(ctx context.Context, namespace, gate string) error {
 		return fmt.Errorf("open gate %s: %w", gate, err)
 	}
 	return nil
+}
+
+// Tally is how often something was posted to the model's tally of that name.
+func (c *Cluster) Tally(ctx context.Context, namespace, name string) (int, error) {
+	answer, err := c.Typed.CoreV1().RESTClient().Get().Namespace(namespace).Resource("services").Name(modelName+":"+modelPort).
+		SubResource("proxy").Suffix("tallies", name).Do(ctx).Raw()
+	if err != nil {
+		return 0, fmt.Errorf("tally %s: %w", name, err)
+	}
+	return strconv.Atoi(string(answer))
 }
 
 // WaitPodReady waits until a Pod is Ready; the state shown has what kubelet says about its containers.

@@ -27,16 +27,17 @@ type Options struct {
 	Second time.Duration
 }
 
-// Server is the scripted model; it serves /v1/models, /v1/chat/completions, /gates/{name} and /healthz.
+// Server is the scripted model; it serves /v1/models, /v1/chat/completions, /gates/{name}, /tallies/{name} and /healthz.
 type Server struct {
 	options Options
 	gates   gates
+	tallies tallies
 	mux     *http.ServeMux
 	turns   atomic.Int64
 	answers atomic.Int64
 }
 
-// New returns a server that keeps nothing between requests but its open gates and counters.
+// New returns a server that keeps nothing between requests but its open gates, tallies and counters.
 func New(options Options) *Server {
 	if options.Second == 0 {
 		options.Second = time.Second
@@ -46,6 +47,8 @@ func New(options Options) *Server {
 	s.mux.HandleFunc("GET /v1/models", s.keyed(s.models))
 	s.mux.HandleFunc("POST /v1/chat/completions", s.keyed(s.complete))
 	s.mux.HandleFunc("POST /gates/{name}", s.openGate)
+	s.mux.HandleFunc("POST /tallies/{name}", s.tallies.add)
+	s.mux.HandleFunc("GET /tallies/{name}", s.tallies.get)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, fmt.Sprintf("no %s %s here", r.Method, r.URL.Path))
 	})

@@ -23,6 +23,8 @@ import (
 const (
 	webhookSecret        = "hearth-webhook-certificate" //nolint:gosec // a name
 	webhookConfiguration = "hearth-admission"
+	// saysNoController is in what a user reads who makes a run while no controller is there (docs/operating.md).
+	saysNoController = `failed calling webhook "resolve.agentruns.hearth.dev"`
 	// noWatchList has client-go list before it watches, as it does with API servers that have no streaming lists.
 	noWatchList = "KUBE_FEATURE_WatchListClient"
 )
@@ -49,6 +51,9 @@ func TestControllerStartsFromNothing(t *testing.T) {
 		err := suite.Client.List(ctx, &pods, client.InNamespace(cluster.SystemNamespace), client.MatchingLabels(before.Spec.Selector.MatchLabels))
 		return err == nil && len(pods.Items) == 0, fmt.Sprintf("%d Pods", len(pods.Items)), err
 	})
+	err := suite.Client.Create(t.Context(), r.sparse("nobody-there", reviewer, map[string]string{"task": "say: hello"}))
+	require.ErrorContains(t, err, saysNoController)
+	assert.Empty(t, r.watched.of("nobody-there"), "admission fails closed")
 	secret, mutating, validating, lease := r.forgetTheController()
 
 	older := *before.Spec.DeepCopy()

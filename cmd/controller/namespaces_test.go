@@ -61,6 +61,10 @@ func TestAControllerOfTwoNamespacesNeedsRolesInThoseOnly(t *testing.T) {
 	require.Error(t, ungranted.Wait(), "it does not try for ever")
 	assert.Contains(t, ungranted.stderr.String(), "--namespaces: no right to work in "+elsewhere+": expected `kubectl apply --server-side -n "+elsewhere+" -k config/namespaced/grant`")
 
+	adHoc := start(t, apiserver.Kubeconfig(t, bare.Controller(t)), "--namespaces="+served[0], "--allow-ad-hoc-runs")
+	require.Error(t, adHoc.Wait(), "a right that is missing is said at the start, not to each author of a run")
+	assert.Contains(t, adHoc.stderr.String(), "--allow-ad-hoc-runs: no right to ask who may create Pods: expected the component config/ad-hoc in the installation")
+
 	p := start(t, apiserver.Kubeconfig(t, bare.Controller(t)), "--namespaces="+strings.Join(served, ","))
 	require.Eventually(t, func() bool { return p.ready(t) }, time.Minute, 50*time.Millisecond)
 	reach(t, admin, p.webhook)

@@ -19,7 +19,9 @@ type options struct {
 	namespace       string
 	// namespaces are those that are served; none means all.
 	namespaces []string
-	level      slog.Level
+	// adHoc lets those who may create Pods make runs without an Agent.
+	adHoc bool
+	level slog.Level
 }
 
 // parse reads the flags. What it cannot use is an error that names the flag and what was expected.
@@ -39,6 +41,7 @@ func parse(args []string, getenv func(string) string, usage io.Writer) (options,
 		o.namespaces, err = served(v)
 		return err
 	})
+	set.BoolVar(&o.adHoc, "allow-ad-hoc-runs", false, "let those who may create Pods in a namespace make AgentRuns without an Agent there (config/ad-hoc)")
 	set.TextVar(&o.level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := set.Parse(args); err != nil {
 		set.SetOutput(usage)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -20,18 +21,32 @@ func whoami(ctx context.Context, c client.Client) (string, error) {
 	return review.Status.UserInfo.Username, nil
 }
 
-// granted asks whether we may work in each namespace that we are told to serve. Without the answer here the caches would try for
-// minutes, and no other namespace would be served meanwhile.
-func granted(ctx context.Context, c client.Client, namespaces []string) error {
-	for _, namespace := range namespaces {
-		review := authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "watch", Group: v1alpha1.GroupVersion.Group, Resource: "agentruns"}}}
-		if err := c.Create(ctx, &review); err != nil {
-			return fmt.Errorf("ask the API server about our rights: %w", err)
+// granted asks whether we may do what the flags tell us to. Without the answer here the caches of a namespace would try for
+// minutes while no other namespace is served, and each ad-hoc run would be refused with what only its author sees.
+func granted(ctx context.Context, c client.Client, o options) error {
+	for _, namespace := range o.namespaces {
+		may, err := may(ctx, c, authorizationv1.ResourceAttributes{Namespace: namespace, Verb: "watch", Group: v1alpha1.GroupVersion.Group, Resource: "agentruns"})
+		if err != nil {
+			return err
 		}
-		if !review.Status.Allowed {
+		if !may {
 			return fmt.Errorf("--namespaces: no right to work in %s: expected `kubectl apply --server-side -n %s -k config/namespaced/grant` before", namespace, namespace)
 		}
 	}
-	return nil
+	if !o.adHoc {
+		return nil
+	}
+	may, err := may(ctx, c, authorizationv1.ResourceAttributes{Verb: "create", Group: authorizationv1.GroupName, Resource: "subjectaccessreviews"})
+	if err == nil && !may {
+		return errors.New("--allow-ad-hoc-runs: no right to ask who may create Pods: expected the component config/ad-hoc in the installation")
+	}
+	return err
+}
+
+func may(ctx context.Context, c client.Client, do authorizationv1.ResourceAttributes) (bool, error) {
+	review := authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &do}}
+	if err := c.Create(ctx, &review); err != nil {
+		return false, fmt.Errorf("ask the API server about our rights: %w", err)
+	}
+	return review.Status.Allowed, nil
 }

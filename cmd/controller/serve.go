@@ -59,10 +59,10 @@ func serve(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if err := granted(ctx, direct, o.namespaces); err != nil {
+	if err := granted(ctx, direct, o); err != nil {
 		return err
 	}
-	if err := setup(mgr, keeper, o.namespaces, user, slog.New(lines)); err != nil { //nolint:contextcheck // nothing runs yet
+	if err := setup(mgr, keeper, o, user, slog.New(lines)); err != nil { //nolint:contextcheck // nothing runs yet
 		return err
 	}
 	log.Info("starting", "user", user, "namespace", o.namespace, "serves", cmp.Or(strings.Join(o.namespaces, ","), "all namespaces"))

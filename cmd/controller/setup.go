@@ -41,12 +41,12 @@ func newKeeper(config *rest.Config, o options) (*certs.Keeper, error) {
 	}, nil
 }
 
-// setup registers everything that runs, for these namespaces (none means all). user is the name that our own writes come from.
-func setup(mgr manager.Manager, keeper *certs.Keeper, namespaces []string, user string, log *slog.Logger) error {
+// setup registers everything that runs. user is the name that our own writes come from.
+func setup(mgr manager.Manager, keeper *certs.Keeper, o options, user string, log *slog.Logger) error {
 	if err := mgr.Add(keeper); err != nil {
 		return fmt.Errorf("webhook certificate: %w", err)
 	}
-	if err := admission.SetupWithManager(mgr, user, namespaces); err != nil {
+	if err := admission.SetupWithManager(mgr, admission.Options{ControllerUser: user, Namespaces: o.namespaces, AllowAdHocRuns: o.adHoc}); err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}
 	agents := &agent.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now}

@@ -82,7 +82,7 @@ func goalRefusals(agent *v1alpha1.Agent) []Refusal {
 	}
 	goal, err := goalOf(agent)
 	if err != nil {
-		return []Refusal{{v1alpha1.RefusalInvalidTemplate, field, "expected to be filled: " + err.Error()}}
+		return []Refusal{{v1alpha1.RefusalInvalidTemplate, field, "expected what a goal can be made of: " + err.Error()}}
 	}
 	if size := goal.Size(nil); field == "spec.goalTemplate" && size > v1alpha1.MaxGoalBytes { // spec.goal was measured before
 		return []Refusal{{codeInvalid, field, fmt.Sprintf("expected at most %d bytes without its parameters, it has %d", v1alpha1.MaxGoalBytes, size)}}

@@ -41,7 +41,12 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	serve(t)
+	serve(t, admission.Options{ControllerUser: apiserver.ControllerUser})
+	return newNamespace(t)
+}
+
+func newNamespace(t *testing.T) *world {
+	t.Helper()
 	w := &world{namespace: server.Namespace(t), admin: server.Client(t), user: server.ClientAs(t, user), controller: server.ControllerClient(t)}
 	grantAll(t, w.namespace)
 	return w
@@ -59,7 +64,7 @@ func grantAll(t *testing.T, namespace string) {
 }
 
 // serve runs the webhooks as the controller's service account does, until the test ends.
-func serve(t *testing.T) {
+func serve(t *testing.T, o admission.Options) {
 	t.Helper()
 	at := server.Webhook(t)
 	mgr, err := ctrl.NewManager(server.Controller(t), ctrl.Options{
@@ -67,7 +72,7 @@ func serve(t *testing.T) {
 		WebhookServer: webhook.NewServer(webhook.Options{Host: at.Host, Port: at.Port, CertDir: at.CertDir}),
 	})
 	require.NoError(t, err)
-	require.NoError(t, admission.SetupWithManager(mgr, apiserver.ControllerUser, nil))
+	require.NoError(t, admission.SetupWithManager(mgr, o))
 	for path, handler := range meddlers() {
 		mgr.GetWebhookServer().Register(path, &webhook.Admission{Handler: handler})
 	}
@@ -148,7 +153,7 @@ func TestSparseRunIsStoredAsACompleteSnapshot(t *testing.T) {
 	assert.Empty(t, found.Items)
 }
 
-// R21: the codes, through the real API server. WrongMode cannot be stored with this version's modes: see the pure tests.
+// R21: the codes, through the real API server; for runs with a Pod of their own see TestOneShotRunsThroughTheRealAPIServer.
 func TestRefusalsReachTheUserWithTheirCodes(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	require.NoError(t, w.user.Create(ctx, w.agent("reviewer")))

@@ -174,6 +174,18 @@ func TestEveryFieldOfASpecIsCompared(t *testing.T) {
 		}
 	}
 	assert.Len(t, changed(&v1alpha1.AgentRunSpec{}, &full), value.NumField()-1, "all but cancel")
+	for i := range value.NumField() { // and each alone is a forgery, unless it is what a user writes
+		asked := sparse(map[string]string{"change": "x"})
+		switch name := value.Type().Field(i).Name; name {
+		case "Cancel", "Parameters":
+		default:
+			reflect.ValueOf(&asked).Elem().Field(i).Set(value.Field(i))
+			_, refusals := Resolve(agent, asked)
+			if assert.NotEmpty(t, refusals, name) {
+				assert.Equal(t, v1alpha1.RefusalConflictingFields, refusals[0].Code, name)
+			}
+		}
+	}
 }
 
 // A short template and one value can ask for gigabytes: what is resolved is bounded, and what is not is refused without being made.

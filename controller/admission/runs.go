@@ -26,6 +26,8 @@ type runs struct {
 	// controller is the user name that our own writes come from.
 	controller string
 	served     served
+	// access is asked before an ad-hoc run is stored; nil means that there are none.
+	access askAccess
 }
 
 // trusted users write what the others may not: standing runs and their marks.
@@ -46,7 +48,7 @@ func (r *runs) mutate(ctx context.Context, request admission.Request) admission.
 		return admission.Errored(http.StatusBadRequest, unreadable(err))
 	}
 	spec, refusals, err := r.resolve(ctx, r.cached, request.Namespace, run.Spec)
-	if err == nil && len(refusals) > 0 && !isPreset(refusals) {
+	if err == nil && len(refusals) > 0 && !run.AdHoc() && !isPreset(refusals) {
 		spec, refusals, err = r.resolve(ctx, r.live, request.Namespace, run.Spec)
 	}
 	if err != nil {
@@ -88,7 +90,29 @@ func (r *runs) validate(ctx context.Context, request admission.Request) admissio
 	if refusals = append(refusals, reserved...); len(refusals) > 0 {
 		return answer(request, refusals)
 	}
+	if run.AdHoc() {
+		return r.complete(ctx, request, &run)
+	}
 	return r.recompute(ctx, request, &run)
+}
+
+// complete lets an ad-hoc run pass that has everything and whose author may create its Pod.
+func (r *runs) complete(ctx context.Context, request admission.Request, run *v1alpha1.AgentRun) admission.Response {
+	want, refusals := r.adHoc(run.Spec)
+	if len(refusals) > 0 {
+		return answer(request, refusals)
+	}
+	for _, field := range changed(&want, &run.Spec) {
+		refusals = append(refusals, Refusal{codeForbidden, field, "expected its default or a value: another mutating webhook took it away, exempt agentruns.hearth.dev from that webhook"})
+	}
+	if len(refusals) > 0 {
+		return answer(request, refusals)
+	}
+	refusals, err := r.mayCreatePods(ctx, request)
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, err)
+	}
+	return answer(request, refusals)
 }
 
 // recompute compares the run with what its Agent gives now. The cache may be behind, so only a live read refuses.
@@ -143,6 +167,10 @@ func nameTaken(agent string) Refusal {
 }
 
 func (r *runs) resolve(ctx context.Context, reader client.Reader, namespace string, asked v1alpha1.AgentRunSpec) (v1alpha1.AgentRunSpec, []Refusal, error) {
+	if asked.AgentRef == (v1alpha1.AgentRef{}) {
+		spec, refusals := r.adHoc(asked)
+		return spec, refusals, nil
+	}
 	agent, err := get(ctx, reader, namespace, asked.AgentRef.Name)
 	if err != nil {
 		return v1alpha1.AgentRunSpec{}, nil, err

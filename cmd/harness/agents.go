@@ -27,14 +27,14 @@ func (a *agents) Agent() wire.AgentInfo {
 
 // Run carries one goal out. What this harness does not do yet is said in the envelope, not left to be believed.
 func (a *agents) Run(ctx context.Context, w server.Work, start func(session string) error) wire.Envelope {
-	goal := turn.Goal{Text: w.Goal, Standing: a.standing}
+	goal := turn.Goal{Text: w.Goal, Standing: a.standing, Limits: turn.Limits{Cost: w.Limits.Cost}}
 	if w.Limits.ActiveSeconds != nil {
 		goal.Limits.ActiveSeconds = *w.Limits.ActiveSeconds
 	}
-	envelope := a.pool.Turn(ctx, goal, start)
-	if w.Limits.Tokens != nil || w.Limits.Cost != nil {
-		envelope.Warnings = append(envelope.Warnings, "limits on tokens and cost are not enforced by this harness")
+	if w.Limits.Tokens != nil {
+		goal.Limits.Tokens = *w.Limits.Tokens
 	}
+	envelope := a.pool.Turn(ctx, goal, start)
 	if w.Session == wire.SessionStanding {
 		envelope.Warnings = append(envelope.Warnings, "the session was a fresh one: this harness keeps no standing session")
 	}

@@ -159,7 +159,8 @@ func TestInitializeOffersVersionOneAndNothingElse(t *testing.T) {
 	require.NoError(t, stdjson.Unmarshal([]byte(line), &sent))
 	assert.Equal(t, 1, sent.Params.ProtocolVersion)
 	assert.Equal(t, map[string]any{"name": "hearth", "version": "v9"}, sent.Params.ClientInfo)
-	assert.NotContains(t, line, "true", "no capability is offered")
+	assert.Equal(t, map[string]any{"goose": map[string]any{"customNotifications": true}}, sent.Params.ClientCapabilities["_meta"])
+	assert.Equal(t, 1, strings.Count(line, "true"), "no other capability is offered")
 	assert.NotContains(t, line, "elicitation")
 	p.write(answer(line, `{"protocolVersion":1,"agentInfo":{"name":"goose","version":"1.52.0"},"agentCapabilities":{"sessionCapabilities":{"close":{}}},"news":[1]}`))
 	r := <-done

@@ -26,12 +26,15 @@ type Agent struct {
 	Closes bool
 }
 
-// Initialize greets the agent with protocol version 1 and no capability of a client (SPEC.md, Harness). An agent that answers
-// another version is refused.
+// extensions are asked of agents that know them: goose then tells all tokens of a session, in notifications of its own.
+var extensions = map[string]any{"goose": map[string]any{"customNotifications": true}}
+
+// Initialize greets the agent with protocol version 1 and no capability of a client but extensions (SPEC.md, Harness). An agent
+// that answers another version is refused.
 func (c *Conn) Initialize(ctx context.Context, version string) (Agent, error) {
 	raw, err := c.Call(ctx, acp.AgentMethodInitialize, acp.InitializeRequest{
-		ProtocolVersion: acp.ProtocolVersionNumber,
-		ClientInfo:      &acp.Implementation{Name: ClientName, Version: version},
+		ProtocolVersion: acp.ProtocolVersionNumber, ClientCapabilities: acp.ClientCapabilities{Meta: extensions},
+		ClientInfo: &acp.Implementation{Name: ClientName, Version: version},
 	})
 	if err != nil {
 		return Agent{}, fmt.Errorf("initialize: %w", err)

@@ -93,6 +93,23 @@ func TestGooseCompletesAGoalWithUsage(t *testing.T) {
 	assert.Equal(t, 3, g.model.Turns())
 }
 
+// R30: goose tells all tokens and the cost of a session after each model call, in the ways that the budget watches.
+func TestGooseIsStoppedAtItsBudget(t *testing.T) {
+	g := standGoose(t, allow, withEnv("GOOSE_MODEL=gpt-4o")) // a model that goose knows the price of
+	goal := "shell: true\nsay: between\nshell: true\nslow: 1000\nusage: 1000 50"
+	for name, limits := range map[string]turn.Limits{"tokens": {Tokens: 100}, "cost": {Cost: &wire.Cost{Amount: "0.0001", Currency: "USD"}}} {
+		e := g.pool.Turn(t.Context(), turn.Goal{Text: goal, Limits: limits}, func(string) error { return nil })
+		assert.Equal(t, wire.ReasonBudgetExceeded, e.Reason, "%s: %+v", name, e)
+		require.NotNil(t, e.Usage, name)
+		assert.Greater(t, *e.Usage.TotalTokens, int64(100), name)
+		assert.Equal(t, "USD", e.Usage.Cost.Currency, name)
+		assert.Empty(t, e.Warnings, name)
+	}
+	e := g.turn(t.Context(), "shell: true\nsay: x\nusage: 1000 50")
+	require.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
+	assert.Greater(t, *e.Usage.TotalTokens, int64(1050), "of both model calls")
+}
+
 // A provider that cannot be reached, or fails, arrives as end_turn; it is not success.
 func TestGooseWithoutItsProviderHasNotSucceeded(t *testing.T) {
 	t.Run("unreachable", func(t *testing.T) {

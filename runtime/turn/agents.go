@@ -29,6 +29,10 @@ type notice struct {
 	alone bool
 }
 
+// gooseUpdate is goose's own notification, beside session/update, of all tokens of a session: the usage of its answers is the last
+// model call's. It is sent to clients that say so when they greet it.
+const gooseUpdate = "_goose/unstable/session/update"
+
 const (
 	defaultPromptBytes = 64 << 20
 	goosePromptBytes   = 16 << 20

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"hash"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -28,6 +27,7 @@ type collector struct {
 	policy Policy
 	asksIn []string
 	lost   chan struct{} // has one token once a message was lost
+	broke  chan struct{} // has one token once the budget is exceeded
 
 	mu       sync.Mutex
 	stopping bool
@@ -39,14 +39,17 @@ type collector struct {
 	head     string
 	tail     string
 	activity bool
-	usage    wire.Usage
+	meter    meter
 	calls    map[[sha256.Size]byte]bool // digest of a tool call's id → failed
 	tools    wire.Tools
 	warnings []string
 }
 
-func newCollector(policy Policy, p profile, mode string) *collector {
-	c := &collector{policy: policy, asksIn: p.asksIn, lost: make(chan struct{}, 1), sum: sha256.New(), calls: map[[sha256.Size]byte]bool{}}
+func newCollector(policy Policy, p profile, mode string, limits Limits) *collector {
+	c := &collector{
+		policy: policy, asksIn: p.asksIn, lost: make(chan struct{}, 1), broke: make(chan struct{}, 1), meter: newMeter(limits),
+		sum: sha256.New(), calls: map[[sha256.Size]byte]bool{},
+	}
 	c.checkMode(mode)
 	return c
 }
@@ -61,14 +64,16 @@ type update struct {
 	CurrentModeID string         `json:"currentModeId"`
 	Used          int64          `json:"used"`
 	Cost          *struct {
-		Amount   float64 `json:"amount"`
-		Currency string  `json:"currency"`
+		Amount   jsontext.Value `json:"amount"`
+		Currency string         `json:"currency"`
 	} `json:"cost"`
+	AccumulatedInput  int64 `json:"accumulatedInputTokens"` // of gooseUpdate only
+	AccumulatedOutput int64 `json:"accumulatedOutputTokens"`
 }
 
 // Notified implements router.Sink.
 func (c *collector) Notified(n router.Notification) {
-	if n.Method != acp.ClientMethodSessionUpdate {
+	if n.Method != acp.ClientMethodSessionUpdate && n.Method != gooseUpdate {
 		return
 	}
 	var p struct {
@@ -82,7 +87,24 @@ func (c *collector) Notified(n router.Notification) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.take(p.Update)
+	if n.Method == acp.ClientMethodSessionUpdate {
+		c.take(p.Update)
+	} else if p.Update.SessionUpdate == usageUpdate {
+		c.meter.accumulated(p.Update.AccumulatedInput, p.Update.AccumulatedOutput)
+	}
+	if c.meter.over() != "" {
+		signal(c.broke)
+	}
+}
+
+const usageUpdate = "usage_update"
+
+// signal leaves one token.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // take counts one update. The echo of the goal and news about the session are no sign of a model call.
@@ -91,10 +113,11 @@ func (c *collector) take(u update) {
 	case "user_message_chunk", "available_commands_update", "config_option_update", "session_info_update":
 	case "current_mode_update":
 		c.checkMode(u.CurrentModeID)
-	case "usage_update":
+	case usageUpdate:
 		c.activity = c.activity || u.Used > 0
-		if u.Cost != nil {
-			c.usage.Cost = &wire.Cost{Amount: strconv.FormatFloat(u.Cost.Amount, 'f', -1, 64), Currency: wire.CleanText(u.Cost.Currency)}
+		c.meter.full(u.Used)
+		if u.Cost != nil && !c.meter.paid(u.Cost.Amount, u.Cost.Currency) {
+			c.warn("the agent told of a cost that is no amount of money; it was not counted")
 		}
 	case "agent_message_chunk":
 		c.say(u)
@@ -202,12 +225,7 @@ func (c *collector) Asked(r *router.Request) {
 }
 
 // Lost implements router.Sink.
-func (c *collector) Lost(error) {
-	select {
-	case c.lost <- struct{}{}:
-	default:
-	}
-}
+func (c *collector) Lost(error) { signal(c.lost) }
 
 // stop makes every permission question from here on end as "cancelled".
 func (c *collector) stop() {
@@ -225,12 +243,7 @@ func (c *collector) fill(e *wire.Envelope) {
 	defer c.mu.Unlock()
 	e.Tools = c.tools
 	e.Warnings = append(e.Warnings, c.warnings...)
-	if c.usage.Cost != nil {
-		if e.Usage == nil {
-			e.Usage = &wire.Usage{}
-		}
-		e.Usage.Cost = c.usage.Cost
-	}
+	e.Usage = c.meter.told()
 	if c.size == 0 {
 		return
 	}

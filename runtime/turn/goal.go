@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
 // Goal is one piece of work for the agent.
@@ -26,6 +28,9 @@ func (g Goal) texts() []string {
 // Limits bound a turn; zero does not limit.
 type Limits struct {
 	ActiveSeconds int64 // the run's own time, from its start (R30)
+	// Tokens of all model calls together, and Cost, are the run's budget, where the agent tells them (R30).
+	Tokens int64
+	Cost   *wire.Cost
 }
 
 // active is ActiveSeconds as a duration; 0 does not limit.
@@ -42,6 +47,7 @@ const (
 	maxMessage         = 8 << 10 // bytes of an envelope's message
 	maxWarnings        = 16
 	maxWarning         = 256 // bytes of one warning
+	maxCurrency        = 16  // bytes of what an agent calls its currency
 )
 
 // Policy is what an agent's permission questions are answered with when nobody is asked (R52).

@@ -28,6 +28,8 @@ const (
 	deadline  demand = "deadline"
 	silence   demand = "silence"
 	lostPart  demand = "lost part" // a message over the line limit was skipped
+	// overBudget: what the agent told of its usage is beyond the run's budget.
+	overBudget demand = "over budget"
 )
 
 // facts are all that a judgement rests on.
@@ -58,6 +60,8 @@ var demandVerdicts = map[demand]verdict{
 	deadline:  {outcome: wire.OutcomeFailed, reason: wire.ReasonDeadlineExceeded},
 	silence:   {outcome: wire.OutcomeFailed, reason: wire.ReasonAgentSilent},
 	lostPart:  {outcome: wire.OutcomeFailed, reason: wire.ReasonResultTooLarge},
+
+	overBudget: {outcome: wire.OutcomeFailed, reason: wire.ReasonBudgetExceeded},
 }
 
 func failed(reason wire.Reason, message string, warnings ...string) verdict {
@@ -67,7 +71,7 @@ func failed(reason wire.Reason, message string, warnings ...string) verdict {
 // judge is the outcome table (SPEC.md, Harness): a stop reason alone proves nothing, because agents answer end_turn when
 // their provider could not be reached and when their own limit was hit.
 func judge(f facts) verdict {
-	if f.demand != noDemand && (f.demand == lostPart || f.ending != answered || f.stop == acp.StopReasonCancelled) {
+	if f.demand != noDemand && (f.demand == lostPart || f.demand == overBudget || f.ending != answered || f.stop == acp.StopReasonCancelled) {
 		v := demandVerdicts[f.demand]
 		v.message = f.detail
 		if f.ending == crashed {
@@ -75,6 +79,9 @@ func judge(f facts) verdict {
 		}
 		if f.ending == forced {
 			v.warnings = append(v.warnings, "the agent did not stop when asked and was ended by force")
+		}
+		if f.demand == overBudget && f.ending == answered && f.stop != acp.StopReasonCancelled {
+			v.warnings = append(v.warnings, fmt.Sprintf("the agent ended by itself (%.32q) before it was stopped", f.stop))
 		}
 		return v
 	}

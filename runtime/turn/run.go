@@ -38,7 +38,7 @@ type Runner struct {
 // the turn is cancelled by the ladder, with context.Cause as the message. ended tells that the agent process was, or has, ended.
 func (r Runner) Run(ctx context.Context, seat Seat, g Goal, start func(session string) error) (envelope wire.Envelope, ended bool) {
 	profile := profileOf(seat.Agent)
-	c := newCollector(r.Policy, profile, seat.Session.Mode)
+	c := newCollector(r.Policy, profile, seat.Session.Mode, g.Limits)
 	f := facts{agent: seat.Agent, ending: unsent}
 	e := wire.Envelope{APIVersion: wire.ResultAPIVersion, Session: seat.Session.ID}
 	began := r.Now()
@@ -66,11 +66,13 @@ func (r Runner) Run(ctx context.Context, seat Seat, g Goal, start func(session s
 	case err != nil:
 		f.ending, f.detail, ended = crashed, cmp.Or(f.detail, err.Error()), true
 	default:
-		e.Usage = f.read(answer)
+		c.answered(f.read(answer))
 		e.StopReason = wire.CutText(wire.CleanText(string(f.stop)), maxWarning)
 	}
 	c.tell(&f)
-	return r.finish(e, judge(f), began, c), ended
+	v := judge(f)
+	v.warnings = append(v.warnings, c.blind()...)
+	return r.finish(e, v, began, c), ended
 }
 
 // refuse finds reasons not to begin.
@@ -142,6 +144,8 @@ func (r Runner) await(ctx context.Context, seat Seat, g Goal, call *router.Call,
 			f.demand, f.detail = deadline, fmt.Sprintf("the run's own time of %d s is over", g.Limits.ActiveSeconds)
 		case <-c.lost:
 			f.demand, f.detail = lostPart, router.ErrLineTooLong.Error()
+		case <-c.broke:
+			f.demand = overBudget
 		case <-quiet.C:
 			if rest := r.Silence - r.Now().Sub(seat.LastHeard()); rest > 0 {
 				quiet.Reset(rest)
@@ -229,10 +233,26 @@ func (c *collector) tell(f *facts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	f.text, f.activity, f.tools = c.size > 0, c.activity, c.tools.Calls
+	if over := c.meter.over(); over != "" && (f.demand == noDemand || f.demand == overBudget) {
+		f.demand, f.detail = overBudget, over // the answer itself may have told it
+	}
 	f.last = c.head
 	if len(c.head) > keptHead-utf8.UTFMax { // it may have been cut: both ends of a long message
 		f.last = c.head + c.tail
 	}
+}
+
+// answered takes the usage of the prompt's answer.
+func (c *collector) answered(u *wire.Usage) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.meter.answered(u)
+}
+
+func (c *collector) blind() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.meter.blind()
 }
 
 func (c *collector) note(text string) {

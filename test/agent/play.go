@@ -132,6 +132,10 @@ func (t *turn) emit(word, arg string) bool {
 		t.say(arg + "=" + os.Getenv(arg))
 	case "tool":
 		t.tool(arg)
+	case "told":
+		t.told(arg)
+	case "counted":
+		t.counted(arg)
 	case "mode":
 		t.agent.update(t.session.id, acp.SessionUpdate{CurrentModeUpdate: &acp.SessionCurrentModeUpdate{CurrentModeId: acp.SessionModeId(arg)}})
 	case "huge":
@@ -182,6 +186,29 @@ func (t *turn) bytes(arg string) {
 	line := append([]byte(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"`+t.session.id+
 		`","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`), b...)
 	t.agent.raw(append(line, `"}}}}`...))
+}
+
+// told tells of the context in use and of the session's cost, as in "100 0.25 USD".
+func (t *turn) told(arg string) {
+	used, cost, _ := strings.Cut(arg, " ")
+	n, _ := strconv.Atoi(used)
+	u := acp.SessionUsageUpdate{Used: n, Size: 1 << 20}
+	if amount, currency, ok := strings.Cut(cost, " "); ok {
+		f, err := strconv.ParseFloat(amount, 64)
+		must(err)
+		u.Cost = &acp.Cost{Amount: f, Currency: currency}
+	}
+	t.agent.update(t.session.id, acp.SessionUpdate{UsageUpdate: &u})
+}
+
+// counted tells of all tokens of the session, as goose does.
+func (t *turn) counted(arg string) {
+	var in, out int
+	_, _ = fmt.Sscan(arg, &in, &out)
+	t.agent.send(frame{Method: "_goose/unstable/session/update", Params: encode(map[string]any{
+		"sessionId": t.session.id,
+		"update":    map[string]any{"sessionUpdate": "usage_update", "accumulatedInputTokens": in, "accumulatedOutputTokens": out},
+	})})
 }
 
 func (t *turn) tool(status string) {

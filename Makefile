@@ -61,7 +61,7 @@ lint: ## formatting and the linter, in every module
 
 .PHONY: generate verify
 generate: ## deepcopy, CRDs and RBAC from the Go types
-	@$(CONTROLLER_GEN) object paths=./api/...
+	@$(CONTROLLER_GEN) object paths=./api/... paths=./controller/sandbox
 	@$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd
 	@$(CONTROLLER_GEN) rbac:roleName=hearth-controller paths=./controller/... output:rbac:dir=config/rbac
 	@go run ./hack/rbac config/rbac/role.yaml config/namespaced

@@ -9,11 +9,12 @@ import (
 
 // namespaced tells of each resource that a marker names whether it lives in a namespace, by group and resource.
 var namespaced = map[string]bool{
-	"/pods":                true,
-	"/secrets":             true,
-	"events.k8s.io/events": true,
-	"hearth.dev/agents":    true,
-	"hearth.dev/agentruns": true,
+	"/pods":                     true,
+	"/secrets":                  true,
+	"events.k8s.io/events":      true,
+	"hearth.dev/agents":         true,
+	"agents.x-k8s.io/sandboxes": true,
+	"hearth.dev/agentruns":      true,
 	"admissionregistration.k8s.io/mutatingwebhookconfigurations":   false,
 	"admissionregistration.k8s.io/validatingwebhookconfigurations": false,
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/hearthdev/hearth/controller/admission/certs"
 	"github.com/hearthdev/hearth/controller/deliver"
 	"github.com/hearthdev/hearth/controller/pod"
+	"github.com/hearthdev/hearth/controller/sandbox"
 )
 
 const leaseName = "hearth-controller"
@@ -76,6 +77,9 @@ func newScheme() (*runtime.Scheme, error) {
 	}
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("types of %s: %w", v1alpha1.GroupVersion, err)
+	}
+	if err := sandbox.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("types of %s: %w", sandbox.GroupVersion, err)
 	}
 	return scheme, nil
 }

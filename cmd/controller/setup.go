@@ -15,6 +15,7 @@ import (
 	"github.com/hearthdev/hearth/controller/agent"
 	"github.com/hearthdev/hearth/controller/deliver"
 	"github.com/hearthdev/hearth/controller/run"
+	"github.com/hearthdev/hearth/controller/sandbox"
 )
 
 // What config/webhook calls its objects.
@@ -53,7 +54,11 @@ func setup(mgr manager.Manager, keeper *certs.Keeper, o options, user string, lo
 	if err := agents.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("agent controller: %w", err)
 	}
-	runs := &run.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now, Random: rand.Reader}
+	sandboxes, err := sandbox.NewPresence(mgr, namespaces, time.After, log)
+	if err != nil {
+		return fmt.Errorf("sandboxes: %w", err)
+	}
+	runs := &run.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now, Random: rand.Reader, Sandboxes: sandboxes}
 	if err := runs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("run controller: %w", err)
 	}

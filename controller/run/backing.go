@@ -22,10 +22,17 @@ type backing interface {
 	make(ctx context.Context, o *Observed) (blocked string, err error)
 	// end deletes it. It does not wait.
 	end(ctx context.Context, o Observed) error
+	// missing says what has to be installed before anything can be made, "" if nothing.
+	missing() string
 }
 
 // backing chooses by the run's spec.
-func (r *Reconciler) backing(*v1alpha1.AgentRun) backing { return podBacking{r} }
+func (r *Reconciler) backing(run *v1alpha1.AgentRun) backing {
+	if run.Spec.Backend == v1alpha1.BackendSandbox {
+		return sandboxBacking{r}
+	}
+	return podBacking{r}
+}
 
 // podBacking: the run's Pod is made directly.
 type podBacking struct{ *Reconciler }
@@ -69,3 +76,5 @@ func (b podBacking) make(ctx context.Context, o *Observed) (blocked string, err 
 }
 
 func (b podBacking) end(ctx context.Context, o Observed) error { return b.deletePod(ctx, o.own()) }
+
+func (podBacking) missing() string { return "" }

@@ -22,6 +22,9 @@ var errStale = errors.New("the run changed since it was read")
 // bring makes the Secret and then the Pod of a run that never had one. The cache may be behind, so the run is read live first:
 // one run never has two Pods. What stands in the way is not an error but a reason on the run.
 func (r *Reconciler) bring(ctx context.Context, o Observed) (Observed, error) {
+	if o.Blocked = r.backing(o.Run).missing(); o.Blocked != "" {
+		return o, nil
+	}
 	var now v1alpha1.AgentRun
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.Run), &now); err != nil {
 		return o, fmt.Errorf("read run live: %w", err)

@@ -10,12 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -46,16 +46,21 @@ type Reconciler struct {
 	Now    func() time.Time
 	// Random is where root secrets come from.
 	Random io.Reader
+	// Sandboxes are those that back runs; nil where there are none to be.
+	Sandboxes Sandboxes
 }
 
 // SetupWithManager registers the reconciler.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("run").
 		For(&v1alpha1.AgentRun{}, builder.WithPredicates(predicate.NewPredicateFuncs(hasPod))).
 		Owns(&corev1.Pod{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
-		Complete(r)
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
+	if r.Sandboxes != nil {
+		b = b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofSandbox)).WatchesRawSource(r.Sandboxes.Source())
+	}
+	return b.Complete(r)
 }
 
 // hasPod passes what is not a delivered run: ten thousand of those wake nobody here (R22).
@@ -108,7 +113,7 @@ func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun) (Obser
 	o := Observed{Run: run, Now: r.Now()}
 	from := r.backing(run)
 	err := from.read(ctx, &o, false)
-	if err == nil && o.Pod == nil && run.Status.CompletionTime == nil && (run.Status.PodUID != "" || run.Spec.Cancel) {
+	if err == nil && run.Status.CompletionTime == nil && o.unsure() {
 		err = from.read(ctx, &o, true)
 	}
 	if err != nil {
@@ -149,22 +154,31 @@ func (r *Reconciler) write(ctx context.Context, run *v1alpha1.AgentRun, status v
 // maxNote is the API's bound of an event's note.
 const maxNote = 1024
 
-// endOrphan deletes the Pod of a run that is gone (R9), as the garbage collector does, but at once.
+// endOrphan deletes the Pod or Sandbox of a run that is gone (R9), as the garbage collector does, but at once.
 func (r *Reconciler) endOrphan(ctx context.Context, key client.ObjectKey) error {
+	s, err := r.cachedSandbox(ctx, key)
+	if err != nil {
+		return err
+	}
 	var p corev1.Pod
-	if err := r.Client.Get(ctx, key, &p); err != nil {
+	err = r.Client.Get(ctx, key, &p)
+	if client.IgnoreNotFound(err) != nil || err != nil && s == nil {
 		return client.IgnoreNotFound(err)
 	}
+	hasPod := err == nil
 	var run v1alpha1.AgentRun
-	err := r.Live.Get(ctx, key, &run)
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err := r.Live.Get(ctx, key, &run); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read run: %w", err)
 	}
-	owner := metav1.GetControllerOf(&p)
-	if p.DeletionTimestamp != nil || owner == nil || owner.Kind != "AgentRun" || owner.UID == run.UID {
-		return nil
+	if s != nil && ofAnother(s, run.UID) {
+		if err := r.deleteSandbox(ctx, s); err != nil {
+			return err
+		}
 	}
-	return r.deletePod(ctx, &p)
+	if hasPod && p.DeletionTimestamp == nil && ofAnother(&p, run.UID) {
+		return r.deletePod(ctx, &p)
+	}
+	return nil
 }
 
 func (r *Reconciler) deletePod(ctx context.Context, p *corev1.Pod) error {

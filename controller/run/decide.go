@@ -1,30 +1,25 @@
 package run
 
-import (
-	"github.com/hearthdev/hearth/controller/pod"
-)
-
 // action is the one thing that a look at a standing run leads to, the status apart.
 type action int
 
 const (
 	actionNone action = iota
 	actionMake        // make the Secret and the Pod
-	actionEnd         // delete the run's own Pod
+	actionEnd         // delete what backs the run
 )
 
 // decide: a run that has ended, is to be cancelled or is being deleted has no Pod; one that never had a Pod gets one; and one
-// that had a Pod never gets another.
+// that had a Pod never gets another, of a Sandbox neither.
 func decide(o Observed) action {
 	own := o.own()
-	live := own != nil && own.DeletionTimestamp == nil && !pod.Ended(own)
 	switch {
-	case o.Run.Status.CompletionTime != nil || o.Run.Spec.Cancel || o.Run.DeletionTimestamp != nil:
-		if live {
+	case o.Run.Status.CompletionTime != nil || o.Run.Spec.Cancel || o.Run.DeletionTimestamp != nil || o.losing(own):
+		if o.live(own) {
 			return actionEnd
 		}
 		return actionNone
-	case admitted(o.Run) && own == nil && o.Run.Status.PodUID == "":
+	case admitted(o.Run) && own == nil && o.unmade():
 		return actionMake
 	default:
 		return actionNone

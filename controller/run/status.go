@@ -11,6 +11,7 @@ import (
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/pod"
+	"github.com/hearthdev/hearth/controller/sandbox"
 )
 
 // Observed is what the controller knows of a standing run when it decides on its status.
@@ -18,6 +19,8 @@ type Observed struct {
 	Run *v1alpha1.AgentRun
 	// Pod has the run's name, whoever owns it; nil when there is none.
 	Pod *corev1.Pod
+	// Sandbox has the run's name, whoever owns it; nil when there is none, and always for a run that a Pod backs.
+	Sandbox *sandbox.Sandbox
 	// Gone: the API server itself says that the Pod which the run had is not there any more.
 	Gone bool
 	// Blocked says why the Secret or the Pod cannot be made; "" when they can.
@@ -35,14 +38,15 @@ func Status(o Observed) v1alpha1.AgentRunStatus {
 	}
 	d := &draft{AgentRunStatus: s, generation: o.Run.Generation, now: o.Now}
 	own := o.own()
+	d.made(o)
 	if own != nil {
-		d.follow(own)
+		d.follow(o, own)
 	}
 	switch end := o.end(own); {
 	case end != nil:
 		d.finish(*end, own)
 	case d.Phase != v1alpha1.PhaseRunning && (own == nil || own.Status.Phase != corev1.PodRunning):
-		d.alive(v1alpha1.PhasePending, v1alpha1.ReasonPodNotRunning, cmp.Or(o.Blocked, pod.NotRunning(own)))
+		d.alive(v1alpha1.PhasePending, v1alpha1.ReasonPodNotRunning, cmp.Or(o.Blocked, o.notRunning(own)))
 	default:
 		d.alive(v1alpha1.PhaseRunning, v1alpha1.ReasonRunning, "")
 	}
@@ -50,14 +54,17 @@ func Status(o Observed) v1alpha1.AgentRunStatus {
 		if o.Run.Spec.Cancel {
 			d.set(v1alpha1.AgentRunConditionSucceeded, metav1.ConditionUnknown, v1alpha1.ReasonCancelling, "waiting for the Pod to end")
 		}
-		d.listening(own, o.Blocked)
+		d.listening(o, own)
 		d.credential(o.CredentialLost)
 	}
 	return d.AgentRunStatus
 }
 
-// own is the run's own Pod: owned by this run and, once one was seen, the same one. A name alone proves nothing.
+// own is the run's own Pod: owned by this run, or by its Sandbox, and, once one was seen, the same one. A name alone proves nothing.
 func (o Observed) own() *corev1.Pod {
+	if o.sandboxed() {
+		return sandbox.Own(o.Run, o.Sandbox, o.Pod)
+	}
 	if o.Pod == nil || !pod.OwnedBy(o.Pod, o.Run.UID) || o.Run.Status.PodUID != "" && o.Run.Status.PodUID != o.Pod.UID {
 		return nil
 	}
@@ -73,17 +80,20 @@ type ending struct {
 
 // end looks for the end before anything else (R8): a Pod that failed before its port was bound is Failed, never Running.
 func (o Observed) end(own *corev1.Pod) *ending {
-	replaced := o.Pod != nil && o.Run.Status.PodUID != "" && o.Pod.UID != o.Run.Status.PodUID
-	gone := o.Gone || replaced
+	gone := o.Gone || o.replaced()
 	switch cancelled := o.Run.Spec.Cancel; {
-	case !admitted(o.Run) && o.Run.Status.PodUID == "": // one that had a Pod was: --cascade=orphan took its Agent away
+	case !admitted(o.Run) && o.unmade(): // one that had a Pod was: --cascade=orphan took its Agent away
 		return &ending{metav1.ConditionFalse, v1alpha1.ReasonNotAdmitted, "the run was stored without admission: nothing was started"}
-	case cancelled && (gone || pod.Ended(own) || own == nil && o.Run.Status.PodUID == ""):
+	case cancelled && (gone || pod.Ended(own) || own == nil && o.nothing()):
 		return &ending{metav1.ConditionFalse, v1alpha1.ReasonCancelled, "cancelled"}
 	case own != nil && own.Status.Phase == corev1.PodSucceeded:
 		return &ending{metav1.ConditionTrue, v1alpha1.ReasonCompleted, pod.End(own)}
 	case own != nil && own.Status.Phase == corev1.PodFailed:
 		return &ending{metav1.ConditionFalse, v1alpha1.ReasonPodFailed, pod.End(own)}
+	case o.Gone && o.finished() != nil:
+		return o.finished()
+	case gone && o.Run.Status.PodUID == "":
+		return &ending{metav1.ConditionFalse, v1alpha1.ReasonPodFailed, "the Sandbox was deleted"}
 	case gone:
 		return &ending{metav1.ConditionFalse, v1alpha1.ReasonPodFailed, "the Pod was deleted"}
 	default:
@@ -98,14 +108,14 @@ type draft struct {
 	now        time.Time
 }
 
-func (d *draft) follow(p *corev1.Pod) {
+func (d *draft) follow(o Observed, p *corev1.Pod) {
 	d.PodName, d.PodUID = p.Name, p.UID
 	agent := pod.AgentStatus(p)
 	if agent != nil {
 		d.Restarts = agent.RestartCount
 	}
 	if d.StartTime == nil && (p.Status.Phase == corev1.PodRunning || pod.Ended(p)) {
-		d.StartTime = started(p, agent)
+		d.StartTime = o.startedAt(p)
 	}
 }
 
@@ -158,15 +168,15 @@ func agentOf(p *corev1.Pod) *corev1.ContainerStatus {
 	return pod.AgentStatus(p)
 }
 
-func (d *draft) listening(own *corev1.Pod, blocked string) {
-	ok, message := pod.Listening(own)
+func (d *draft) listening(o Observed, own *corev1.Pod) {
+	ok, message := o.listening(own)
 	if ok {
 		d.Address = pod.Address(own)
 		d.set(v1alpha1.AgentRunConditionACPReady, metav1.ConditionTrue, v1alpha1.ReasonListening, message)
 		return
 	}
 	d.Address = ""
-	d.set(v1alpha1.AgentRunConditionACPReady, metav1.ConditionFalse, v1alpha1.ReasonNotListening, cmp.Or(blocked, message))
+	d.set(v1alpha1.AgentRunConditionACPReady, metav1.ConditionFalse, v1alpha1.ReasonNotListening, cmp.Or(o.Blocked, message))
 }
 
 // credential is said only once it was lost: a token is never made anew for a live Pod.

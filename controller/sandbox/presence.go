@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -140,8 +141,9 @@ func (p *Presence) look(ctx context.Context, stop func()) func() {
 		return started
 	case !served && was:
 		p.log.Warn("the API server has no Sandboxes any more", "version", GroupVersion.String())
-		stop()
 		p.say(false)
+		p.wakeAll(ctx)
+		stop()
 		return func() {}
 	case !served:
 		p.say(false)
@@ -219,6 +221,20 @@ func (p *Presence) wake(object any) {
 	}
 }
 
+// wakeAll wakes the runs of all Sandboxes that were known last: with the kind they went away, and not each was told of.
+func (p *Presence) wakeAll(ctx context.Context) {
+	p.mu.Lock()
+	known := p.cached
+	p.mu.Unlock()
+	var all SandboxList
+	if err := known.List(ctx, &all); err != nil {
+		p.log.Warn("list the Sandboxes that were known", "cause", err)
+	}
+	for i := range all.Items {
+		p.wake(&all.Items[i])
+	}
+}
+
 // Absent tells whether the API server said, when it was asked last, that it has no such kind. Before the first answer it is false.
 func (p *Presence) Absent() bool {
 	p.mu.Lock()
@@ -229,24 +245,30 @@ func (p *Presence) Absent() bool {
 // Get reads a Sandbox, from the cache once it has synced. It is nil where there is none, which only Live may call gone.
 func (p *Presence) Get(ctx context.Context, key client.ObjectKey) (*Sandbox, error) {
 	p.mu.Lock()
-	from := p.live
+	from, absent := p.live, p.absent
 	if p.synced != nil && p.synced() {
 		from = p.cached
 	}
 	p.mu.Unlock()
+	if absent {
+		return nil, ErrNoKind
+	}
 	return get(ctx, from, key)
 }
 
-// Live reads a Sandbox from the API server. It is nil where there is none: where there is no such kind, there is none either.
+// Live reads a Sandbox from the API server. It is nil where there is none, and ErrNoKind where there is no such kind.
 func (p *Presence) Live(ctx context.Context, key client.ObjectKey) (*Sandbox, error) {
 	return get(ctx, p.live, key)
 }
 
+// ErrNoKind: the API server has no such kind.
+var ErrNoKind = errors.New("no such kind")
+
 func get(ctx context.Context, from client.Reader, key client.ObjectKey) (*Sandbox, error) {
 	var s Sandbox
-	err := from.Get(ctx, key, &s)
+	err := Told(from.Get(ctx, key, &s))
 	switch {
-	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read Sandbox: %w", err)
@@ -255,7 +277,11 @@ func get(ctx context.Context, from client.Reader, key client.ObjectKey) (*Sandbo
 	}
 }
 
-// IsMissing tells whether a write failed because the API server has no such kind: it was removed, and nobody has looked since.
-func IsMissing(err error) bool {
-	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+// Told is err, or ErrNoKind if that is what a request about Sandboxes failed for: the client does not know the kind, or it was
+// removed and a path that is none answered.
+func Told(err error) error {
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+		return ErrNoKind
+	}
+	return err
 }

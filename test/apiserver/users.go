@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/sandbox"
 )
 
 // ControllerUser is the controller's service account; GarbageCollector is the cluster's.
@@ -20,12 +21,13 @@ const (
 	GarbageCollector = "system:serviceaccount:kube-system:generic-garbage-collector"
 )
 
-// Scheme has the built-in types and ours.
+// Scheme has the built-in types, ours, and Sandboxes.
 func Scheme(t testing.TB) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	require.NoError(t, sandbox.AddToScheme(scheme))
 	return scheme
 }
 

@@ -93,7 +93,6 @@ func TestTheDoubleBehavesAsTheRealOne(t *testing.T) {
 func serve(t *testing.T, failing *atomic.Bool) client.Client {
 	t.Helper()
 	scheme := apiserver.Scheme(t)
-	require.NoError(t, sandbox.AddToScheme(scheme))
 	c, err := client.New(server.Admin(t), client.Options{Scheme: scheme})
 	require.NoError(t, err)
 	mgr, err := ctrl.NewManager(server.Admin(t), ctrl.Options{Scheme: scheme, Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"}})

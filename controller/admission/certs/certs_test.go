@@ -117,10 +117,7 @@ func keeper(t *testing.T, objects ...client.Object) *Keeper {
 }
 
 func TestKeeperServesAndIsTrusted(t *testing.T) {
-	at := metav1.ObjectMeta{Name: "hearth"}
-	k := keeper(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "hearth-system", Name: "cert"}},
-		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: at, Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "a"}}},
-		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: at, Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "b"}, {Name: "c"}}})
+	k := keeper(t, configured()...)
 	require.Error(t, k.Ready(nil))
 	_, err := k.GetCertificate(nil)
 	require.ErrorIs(t, err, errNoCertificate)
@@ -145,6 +142,66 @@ func TestKeeperServesAndIsTrusted(t *testing.T) {
 	other, err := second.GetCertificate(nil)
 	require.NoError(t, err)
 	assert.Equal(t, serving.Certificate, other.Certificate, "all replicas serve the same")
+}
+
+// configured are the objects that config/webhook makes.
+func configured() []client.Object {
+	at := metav1.ObjectMeta{Name: "hearth"}
+	return []client.Object{
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "hearth-system", Name: "cert"}},
+		&admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: at, Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "a"}}},
+		&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: at, Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "b"}, {Name: "c"}}},
+	}
+}
+
+// A new authority is trusted a look before anybody serves what it signed, by the replica that made it and by the others.
+func TestANewAuthorityIsTrustedBeforeItIsServed(t *testing.T) {
+	now := start
+	first, second := keeper(t, configured()...), keeper(t)
+	second.Client = first.Client
+	replicas := []*Keeper{first, second}
+	look := func(k *Keeper) []byte {
+		require.NoError(t, k.Keep(t.Context()))
+		serving, err := k.GetCertificate(nil)
+		require.NoError(t, err)
+		return serving.Certificate[0]
+	}
+	bundle := func() []byte {
+		var v admissionregistrationv1.ValidatingWebhookConfiguration
+		require.NoError(t, first.Client.Get(t.Context(), client.ObjectKey{Name: "hearth"}, &v))
+		return v.Webhooks[0].ClientConfig.CABundle
+	}
+	for _, k := range replicas {
+		k.Now = func() time.Time { return now }
+		look(k)
+	}
+	now = start.Add(authorityLife - servingLife - renewBefore - 200*day)
+	old := look(first)
+	require.Equal(t, old, look(second), "the serving certificate alone is taken at once: its authority is known")
+	before := bundle()
+
+	now = now.Add(201 * day)
+	for _, k := range replicas {
+		assert.Equal(t, old, look(k), "the old one for one more look")
+		assert.True(t, k.holding)
+		assert.True(t, bytes.HasSuffix(bundle(), before), "both authorities are trusted")
+		assert.True(t, believed(t, bundle(), encode(typeCertificate, old), now))
+	}
+	fresh := look(first)
+	assert.NotEqual(t, old, fresh)
+	assert.False(t, first.holding)
+	assert.True(t, believed(t, bundle(), encode(typeCertificate, fresh), now))
+	assert.True(t, believed(t, bundle(), encode(typeCertificate, old), now), "the other replica serves it still")
+	assert.Equal(t, fresh, look(second))
+
+	// Somebody emptied the Secret: the old one is believed no longer, so nothing is gained by waiting.
+	var secret corev1.Secret
+	require.NoError(t, first.Client.Get(t.Context(), first.Secret, &secret))
+	secret.Data = nil
+	require.NoError(t, first.Client.Update(t.Context(), &secret))
+	replaced := look(first)
+	assert.NotEqual(t, fresh, replaced)
+	assert.True(t, believed(t, bundle(), encode(typeCertificate, replaced), now))
 }
 
 func TestKeeperIsNotReadyWithoutItsObjectsAndEndsWithItsContext(t *testing.T) {

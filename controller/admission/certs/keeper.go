@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,6 +21,8 @@ const (
 	// lookEvery is how often a replica looks for a certificate that another one renewed; retryEvery when a look failed.
 	lookEvery  = 10 * time.Minute
 	retryEvery = 2 * time.Second
+	// settleFor is how long the API server has to read a new authority before what that one signed is served.
+	settleFor = 30 * time.Second
 )
 
 // Its own namespace's Role allows the Secret, by name; the ClusterRole the two configurations, by name.
@@ -41,6 +44,8 @@ type Keeper struct {
 
 	serving atomic.Pointer[tls.Certificate]
 	trusted atomic.Bool
+	bundle  []byte // that the API server was told to trust at an earlier look
+	holding bool   // a new certificate back, until the API server trusts its authority
 }
 
 // NeedLeaderElection is false: every replica serves the webhooks.
@@ -60,12 +65,14 @@ func (k *Keeper) Start(ctx context.Context) error {
 		if err := k.Keep(ctx); err != nil && ctx.Err() == nil {
 			k.Log.Error(err, "keep the webhook certificate", "secret", k.Secret.String())
 			wait = retryEvery
+		} else if k.holding {
+			wait = settleFor
 		}
 		timer.Reset(wait)
 	}
 }
 
-// Keep looks once: renews the certificate if it is time, serves it, and has it trusted.
+// Keep looks once: renews the certificate if it is time, has it trusted, and serves it; one under a new authority at the next look.
 func (k *Keeper) Keep(ctx context.Context) error {
 	var secret corev1.Secret
 	if err := k.Client.Get(ctx, k.Secret, &secret); err != nil {
@@ -86,12 +93,27 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the certificate: %w", err)
 	}
-	k.serving.Store(&pair)
 	if err := k.trust(ctx, data[keyAuthority]); err != nil {
 		return err
 	}
+	if k.holding = k.early(data[keyAuthority]); !k.holding {
+		k.serving.Store(&pair)
+	}
+	k.bundle = data[keyAuthority]
 	k.trusted.Store(true)
 	return nil
+}
+
+// early: while the API server may not know a new authority yet, calls go on under the old certificate, as long as that is believed.
+func (k *Keeper) early(bundle []byte) bool {
+	old := k.serving.Load()
+	if old == nil || bytes.Equal(k.bundle, bundle) {
+		return false
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(bundle)
+	_, err := old.Leaf.Verify(x509.VerifyOptions{DNSName: k.Names[0], Roots: roots, CurrentTime: k.Now()})
+	return err == nil
 }
 
 // trust writes the authority into both webhook configurations.

@@ -54,7 +54,7 @@ func setup(mgr manager.Manager, keeper *certs.Keeper, o options, user string, lo
 	if err := agents.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("agent controller: %w", err)
 	}
-	sandboxes, err := sandbox.NewPresence(mgr, namespaces, time.After, log)
+	sandboxes, err := sandbox.NewPresence(mgr, o.namespaces, time.After, log)
 	if err != nil {
 		return fmt.Errorf("sandboxes: %w", err)
 	}

@@ -80,7 +80,7 @@ func (t Target) usable(now time.Time) (Reason, string) {
 	case t.Link == LinkNone, t.Link == LinkChallenging:
 		return ReasonTargetNotReady, "Pod " + t.PodName + " has not answered the challenge yet"
 	case t.Link != LinkVerified:
-		return linkReason(t.Link), cmp.Or(t.LinkMessage, "Pod "+t.PodName+" gave no valid answer")
+		return LinkReason(t.Link), cmp.Or(t.LinkMessage, "Pod "+t.PodName+" gave no valid answer")
 	case t.Agent != wire.AgentReady:
 		return ReasonTargetNotReady, "the agent in Pod " + t.PodName + " is " + cmp.Or(string(t.Agent), "not ready")
 	case t.BackoffUntil.After(now), t.room() <= 0:
@@ -94,7 +94,8 @@ func (t Target) load() int { return t.Capacity.Running + t.Capacity.Queued + t.R
 
 func (t Target) room() int { return t.Capacity.Concurrency + t.Capacity.Queue - t.load() }
 
-func linkReason(l LinkState) Reason {
+// LinkReason is the reason for which a run waits whose target's Link is in that state.
+func LinkReason(l LinkState) Reason {
 	switch l {
 	case LinkUnauthenticated:
 		return ReasonTargetUnauthenticated

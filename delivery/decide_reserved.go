@@ -70,7 +70,7 @@ func (c situation) unsentYet() Decision {
 		}
 	case c.obs.Link == LinkUnreachable, c.obs.Link == LinkUnauthenticated, c.obs.Link == LinkIncompatible:
 	}
-	return c.giveBack(linkReason(c.obs.Link), cmp.Or(c.obs.LinkMessage, "its target gave no valid answer"))
+	return c.giveBack(LinkReason(c.obs.Link), cmp.Or(c.obs.LinkMessage, "its target gave no valid answer"))
 }
 
 // overdue is past the controller's deadline. It is looked at a last time, and what that finds alive is stopped; then it ends,
@@ -109,7 +109,7 @@ func (c situation) outOfReach() Decision {
 	case c.accepted():
 		d.Status = c.status(ReasonContactLost, cmp.Or(c.obs.LinkMessage, "its target does not answer"))
 	default:
-		d.Status = c.status(linkReason(c.obs.Link), cmp.Or(c.obs.LinkMessage, "its target does not answer"))
+		d.Status = c.status(LinkReason(c.obs.Link), cmp.Or(c.obs.LinkMessage, "its target does not answer"))
 	}
 	return d
 }

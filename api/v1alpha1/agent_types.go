@@ -291,7 +291,7 @@ type Permissions struct {
 // AgentStatus is what the controller last saw of the Agent's standing runs.
 type AgentStatus struct {
 	// conditions: Ready (of a Service Agent: a standing run can take work; of the others: runs can be made) and, on a Service Agent,
-	// Progressing (the controller is bringing one up).
+	// Progressing (standing runs are being brought up, replaced or drained).
 	// +kubebuilder:validation:MaxItems=8
 	// +listType=map
 	// +listMapKey=type
@@ -300,10 +300,11 @@ type AgentStatus struct {
 	// observedGeneration is the generation of the spec that this status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// replicas is the number of standing runs.
+	// replicas is the number of living standing runs, of which those that are cordoned finish what they have.
 	// +optional
 	Replicas int32 `json:"replicas"`
-	// readyReplicas is the number of standing runs whose agent listens.
+	// readyReplicas is the number of standing runs that can take work: their agent listens, their delivery port proved to be the
+	// Pod's, and they are not cordoned.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 	// busy is the number of runs that its standing runs carry out, and queued of those that wait inside them; as last told.

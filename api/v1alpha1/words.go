@@ -97,7 +97,9 @@ const (
 	ReasonNoStandingRun = "NoStandingRun" // none can
 	ReasonRecasting     = "Recasting"     // waiting out the backoff
 	ReasonRolling       = "Rolling"       // standing runs are being replaced by ones of the present template
+	ReasonDraining      = "Draining"      // cordoned standing runs finish what they have
 	ReasonScaledToZero  = "ScaledToZero"  // replicas is 0
+	ReasonNoFreeName    = "NoFreeName"    // all names of standing runs are taken
 	ReasonAcceptsRuns   = "AcceptsRuns"   // of a Task Agent: runs can be made
 	ReasonScheduled     = "Scheduled"     // of a Scheduled Agent: the message says when next
 	ReasonSuspended     = "Suspended"     // its times go by

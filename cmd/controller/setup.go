@@ -50,7 +50,11 @@ func setup(mgr manager.Manager, keeper *certs.Keeper, o options, user string, lo
 	if err := admission.SetupWithManager(mgr, admission.Options{ControllerUser: user, Namespaces: o.namespaces, AllowAdHocRuns: o.adHoc}); err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}
-	agents := &agent.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now}
+	loads, err := deliver.SetupWithManager(mgr, deliver.Options{Links: deliver.NewLinks(), Now: time.Now, Log: log})
+	if err != nil {
+		return fmt.Errorf("delivery: %w", err)
+	}
+	agents := &agent.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Loads: loads, Events: mgr.GetEventRecorder("hearth"), Now: time.Now}
 	if err := agents.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("agent controller: %w", err)
 	}
@@ -62,5 +66,5 @@ func setup(mgr manager.Manager, keeper *certs.Keeper, o options, user string, lo
 	if err := runs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("run controller: %w", err)
 	}
-	return deliver.SetupWithManager(mgr, deliver.Options{Links: deliver.NewLinks(), Now: time.Now, Log: log})
+	return nil
 }

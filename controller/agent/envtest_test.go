@@ -17,11 +17,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/agent"
@@ -58,7 +60,7 @@ func newWorld(t *testing.T) *world {
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	require.NoError(t, err)
-	require.NoError(t, (&agent.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now}).SetupWithManager(mgr))
+	require.NoError(t, (&agent.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Loads: idle{}, Events: mgr.GetEventRecorder("hearth"), Now: time.Now}).SetupWithManager(mgr))
 	require.NoError(t, (&run.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now, Random: rand.Reader}).SetupWithManager(mgr))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -68,6 +70,29 @@ func newWorld(t *testing.T) *world {
 		assert.NoError(t, <-ended)
 	})
 	return w
+}
+
+// idle are Loads of harnesses that answer and have nothing to do.
+type idle struct{}
+
+func (idle) Load(context.Context, *v1alpha1.AgentRun) (agent.Load, error) {
+	return agent.Load{Link: agent.LinkVerified, Empty: true}, nil
+}
+
+func (idle) Changes() source.Source {
+	return source.Func(func(context.Context, workqueue.TypedRateLimitingInterface[ctrl.Request]) error { return nil })
+}
+
+// uncached reads from the API server, which knows no index of the cache.
+type uncached struct{ client.Client }
+
+func (c uncached) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	for i, o := range options {
+		if _, indexed := o.(client.MatchingFields); indexed {
+			options[i] = client.HasLabels{v1alpha1.LabelAgent}
+		}
+	}
+	return c.Client.List(ctx, list, options...) //nolint:wrapcheck // a double
 }
 
 func (w *world) eventually(what string, look func(context.Context) bool) {
@@ -396,7 +421,7 @@ func TestNothingIsMadeInANamespaceThatIsBeingDeleted(t *testing.T) {
 		Runtime:  v1alpha1.AgentRuntime{Command: []string{"goose"}},
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "x"}}}}}}
 	require.NoError(t, kube.Create(ctx, a))
-	agents := &agent.Reconciler{Client: kube, Live: kube, Events: events.NewFakeRecorder(9), Now: time.Now}
+	agents := &agent.Reconciler{Client: uncached{kube}, Live: kube, Loads: idle{}, Events: events.NewFakeRecorder(9), Now: time.Now}
 	runs := &run.Reconciler{Client: kube, Live: kube, Events: events.NewFakeRecorder(9), Now: time.Now, Random: rand.Reader}
 	request := func(name string) ctrl.Request {
 		return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}

@@ -1,165 +1,149 @@
-// Package agent keeps the standing run of a Service Agent: it makes one, replaces one that ended after a backoff (R29), and
-// replaces one that the Agent's template has left behind (SPEC.md, Lifecycle, Service Agent and recast).
+// Package agent keeps the standing runs of a Service Agent: as many as it wants, of its present template (R33). One that ended is
+// replaced after a backoff (R29); one that the template left behind, or that is too many, is cordoned, drains, and is deleted when
+// nothing is left in it (SPEC.md, Lifecycle, Standing runs).
 package agent
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
-
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/admission"
-	"github.com/hearthdev/hearth/delivery"
 )
 
-// endedKept is how many ended standing runs of an Agent are kept to be looked at.
-const endedKept = 3
+const (
+	// endedKept is how many ended standing runs of an Agent are kept to be looked at.
+	endedKept = 3
+	// surge is how many standing runs more than wanted may take work while the template's are replaced.
+	surge = 1
+	// defaultReplicas and defaultDrain are those of the API, for an Agent that was stored before it had them.
+	defaultReplicas = 1
+	defaultDrain    = 30 * time.Minute
+	// namesAgain is when names are looked for again after all were taken: whoever has them sends no events.
+	namesAgain = time.Minute
+)
 
-// Observed is what the controller knows of an Agent when it decides. Runs are the standing runs that this Agent controls.
+// Observed is what the controller knows of an Agent when it decides.
 type Observed struct {
 	Agent *v1alpha1.Agent
-	Runs  []v1alpha1.AgentRun
-	Now   time.Time
+	// Runs are the standing runs that this Agent controls.
+	Runs []v1alpha1.AgentRun
+	// Loads are those of living runs that take deliveries, by name.
+	Loads map[string]Load
+	// Free are the lowest names that a standing run could have, some of them.
+	Free []string
+	Now  time.Time
 }
 
 // Plan is what to do about an Agent's standing runs.
 type Plan struct {
-	// Create says that a standing run is to be made.
-	Create bool
-	// Recast says that it replaces one that ended: Status, which counts it, is stored before it is made.
+	// Create are the names under which standing runs are to be made.
+	Create []string
+	// Recast says that some of them replace runs that ended: Status, which counts it, is stored before they are made.
 	Recast bool
-	// Delete are runs that are too many, outdated, or ended long ago.
+	// Cordon are runs that get no further work, Uncordon those that do again.
+	Cordon, Uncordon []v1alpha1.AgentRun
+	// Delete are cordoned runs that are empty or out of time, and runs that ended long ago.
 	Delete []v1alpha1.AgentRun
 	Status v1alpha1.AgentStatus
 	// After is when to look again though nothing changed; 0 is never.
 	After time.Duration
 }
 
-// Decide keeps exactly one standing run. A run that the template has left behind, or whose Secret was lost, is deleted, and drains
-// while the next one starts; one that ended is replaced after the backoff.
+// changes tells whether the plan makes runs or changes which of them take work.
+func (p *Plan) changes() bool { return len(p.Create)+len(p.Cordon)+len(p.Uncordon) > 0 }
+
+func (p *Plan) lookAfter(d time.Duration) { p.After = soonest(p.After, d) }
+
+// Decide brings a Service Agent's standing runs to as many as it wants, of its present template, without ever having fewer that can
+// take work because of a new template. What contradicts the contract makes nothing and replaces nothing.
 func Decide(o Observed) Plan {
-	alive, ended := sorted(o.Runs)
 	p := Plan{Status: *o.Agent.Status.DeepCopy()}
 	problems := admission.AgentRefusals(o.Agent)
-	switch {
-	case o.Agent.DeletionTimestamp != nil:
-	case len(alive) > 0:
-		p.keep(o, alive, ended, len(problems) == 0)
-	case len(problems) == 0:
-		p.replace(o, ended)
+	c := newCast(o)
+	if o.Agent.DeletionTimestamp == nil { // then all of it is the garbage collector's
+		valid := len(problems) == 0
+		p.shrink(c, valid)
+		if valid {
+			p.grow(o, c)
+		}
+		p.drained(o, c)
+		p.forgive(o, c)
 	}
-	p.describe(o, alive, ended, problems)
+	p.describe(o, c, problems)
 	return p
 }
 
-// sorted are the living runs, oldest first, and the ended ones, latest end first. One that is being deleted is neither.
-func sorted(runs []v1alpha1.AgentRun) (alive, ended []v1alpha1.AgentRun) {
-	for _, run := range runs {
-		switch {
-		case run.DeletionTimestamp != nil:
-		case run.Status.CompletionTime != nil:
-			ended = append(ended, run)
-		default:
-			alive = append(alive, run)
-		}
+// shrink cordons what is too many: old ones of which enough present ones can do the work, and present ones beyond those wanted. A run
+// whose Secret was lost gets no more work at once: the next controller could not ask it for results.
+func (p *Plan) shrink(c *cast, valid bool) {
+	if valid {
+		p.cordon(c.lost, len(c.lost))
 	}
-	slices.SortFunc(alive, func(a, b v1alpha1.AgentRun) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	slices.SortFunc(ended, func(a, b v1alpha1.AgentRun) int {
-		return cmp.Or(endOf(&b).Compare(endOf(&a)), cmp.Compare(a.Name, b.Name))
-	})
-	return alive, ended
+	p.cordon(c.outdated, len(c.outdated)+ready(c.current)-c.want)
+	p.cordon(c.current, len(c.current)-c.want)
 }
 
-// keep keeps the oldest run that is up to date and has its Secret, and ends every other. An invalid template ends nothing.
-func (p *Plan) keep(o Observed, alive, ended []v1alpha1.AgentRun, valid bool) {
-	kept := slices.IndexFunc(alive, func(run v1alpha1.AgentRun) bool { return upToDate(&run, o.Agent) && !credentialLost(&run) })
-	if kept < 0 && !valid {
-		kept = 0
+func (p *Plan) cordon(from []member, n int) {
+	for _, m := range dispensable(from)[:min(max(n, 0), len(from))] {
+		p.Cordon = append(p.Cordon, *m.run)
 	}
-	for i, run := range alive {
-		if i != kept {
-			p.Delete = append(p.Delete, run)
+}
+
+// grow takes back what was cordoned and is wanted after all, because it is warm, and makes what is still missing. While old ones take
+// work there are never more than surge beyond those wanted.
+func (p *Plan) grow(o Observed, c *cast) {
+	missing := c.missing()
+	if len(c.outdated) > 0 {
+		missing = min(missing, c.want+surge-len(c.current)-len(c.outdated))
+	}
+	for _, m := range c.warm() {
+		if missing > 0 {
+			p.Uncordon = append(p.Uncordon, *m.run)
+			missing--
 		}
 	}
-	if len(ended) > endedKept {
-		p.Delete = append(p.Delete, ended[endedKept:]...)
-	}
-	if kept < 0 {
+	if missing > 0 && len(o.Free) == 0 {
+		p.lookAfter(namesAgain)
 		return
 	}
-	if ready := acpReady(&alive[kept]); ready != nil && ready.Status == metav1.ConditionTrue && p.Status.RecastBackoffSeconds > 0 {
-		if healthy := o.Now.Sub(ready.LastTransitionTime.Time); healthy >= delivery.HealthyAfter {
-			p.Status.RecastBackoffSeconds = 0
+	if missing = p.recast(o, c, missing); missing > 0 {
+		p.Create = o.Free[:min(missing, len(o.Free))]
+	}
+}
+
+// drained deletes cordoned runs in which nothing is left or whose time is over, and the records of ended ones but the last few.
+func (p *Plan) drained(o Observed, c *cast) {
+	for _, m := range c.cordoned {
+		if slices.ContainsFunc(p.Uncordon, func(r v1alpha1.AgentRun) bool { return r.Name == m.run.Name }) {
+			continue
+		}
+		if left := drainedAt(o.Agent, m.run).Sub(o.Now); m.load.Empty || left <= 0 {
+			p.Delete = append(p.Delete, *m.run)
 		} else {
-			p.After = delivery.HealthyAfter - healthy
+			p.lookAfter(left)
+		}
+	}
+	for i := endedKept; i < len(c.ended); i++ {
+		if c.missing() <= 0 || !owed(o.Agent, &c.ended[i]) { // else it still has to be replaced, and to be counted
+			p.Delete = append(p.Delete, c.ended[i])
 		}
 	}
 }
 
-// replace makes a run where there is none: at once, or after the backoff if the last one ended and was not counted yet.
-func (p *Plan) replace(o Observed, ended []v1alpha1.AgentRun) {
-	if len(ended) > 0 && !counted(o.Agent, &ended[0]) {
-		if wait := dueAt(o.Agent, &ended[0]).Sub(o.Now); wait > 0 {
-			p.After = wait
-			return
-		}
-		p.Recast = true
-		p.Status.Recasts++
-		p.Status.LastRecastTime = ptr.To(metav1.NewMicroTime(o.Now))
-		p.Status.RecastBackoffSeconds = next(backoff(o.Agent))
+// drainedAt is when a cordoned run has had all the time that it gets.
+func drainedAt(agent *v1alpha1.Agent, run *v1alpha1.AgentRun) time.Time {
+	timeout := defaultDrain
+	if s := agent.Spec.DrainTimeoutSeconds; s != nil {
+		timeout = time.Duration(*s) * time.Second
 	}
-	p.Create = true
+	return run.Status.CordonedAt.Add(timeout)
 }
 
-// counted: the recast of this run is in the Agent's status already, the controller ended before it made the next one.
-func counted(agent *v1alpha1.Agent, ended *v1alpha1.AgentRun) bool {
-	last := agent.Status.LastRecastTime
-	return last != nil && !last.Time.Before(endOf(ended))
-}
-
-// endOf is when the controller saw the run's end. Only its own clock is compared with itself: completionTime is a node's.
-func endOf(run *v1alpha1.AgentRun) time.Time {
-	if run.Status.RecordedAt != nil {
-		return run.Status.RecordedAt.Time
+// soonest is the shorter of two waits, where 0 is for ever.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
 	}
-	return run.Status.CompletionTime.Time
-}
-
-func dueAt(agent *v1alpha1.Agent, ended *v1alpha1.AgentRun) time.Time {
-	return endOf(ended).Add(backoff(agent))
-}
-
-func backoff(agent *v1alpha1.Agent) time.Duration {
-	return max(delivery.RecastBackoff(1), time.Duration(agent.Status.RecastBackoffSeconds)*time.Second)
-}
-
-// next is the backoff after one of that length, in whole seconds.
-func next(now time.Duration) int32 {
-	for recasts := 1; ; recasts++ {
-		if d := delivery.RecastBackoff(recasts); d > now || d == delivery.MaxRecastBackoff {
-			return int32(d / time.Second) //nolint:gosec // a minute at most
-		}
-	}
-}
-
-// upToDate: what the standing run was made from is what the Agent says now. What only delivered runs use does not matter.
-func upToDate(run *v1alpha1.AgentRun, agent *v1alpha1.Agent) bool {
-	want := standingSpec(agent)
-	return run.Spec.Goal == want.Goal && run.Spec.Backend == want.Backend && equality.Semantic.DeepEqual(run.Spec.Runtime, want.Runtime) && equality.Semantic.DeepEqual(run.Spec.Template, want.Template)
-}
-
-// credentialLost: the next controller could not talk to its Pod, and the Pod could not restart its container.
-func credentialLost(run *v1alpha1.AgentRun) bool {
-	return meta.IsStatusConditionFalse(run.Status.Conditions, v1alpha1.AgentRunConditionCredentialReady)
-}
-
-func acpReady(run *v1alpha1.AgentRun) *metav1.Condition {
-	return meta.FindStatusCondition(run.Status.Conditions, v1alpha1.AgentRunConditionACPReady)
+	return min(a, b)
 }

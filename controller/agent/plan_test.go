@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,6 +67,31 @@ func withoutSecret(r *v1alpha1.AgentRun) {
 		Reason: v1alpha1.ReasonCredentialLost})
 }
 
+func cordoned(ago time.Duration) func(*v1alpha1.AgentRun) {
+	return func(r *v1alpha1.AgentRun) { r.Status.CordonedAt = ptr.To(metav1.NewMicroTime(now.Add(-ago))) }
+}
+
+func replicas(n int32) func(*v1alpha1.Agent) {
+	return func(a *v1alpha1.Agent) { a.Spec.Replicas = &n }
+}
+
+func contradicting(a *v1alpha1.Agent) { a.Spec.Template.Spec.HostPID = true }
+
+// free are names as if there were no others.
+var free = []string{"n-1", "n-2", "n-3", "n-4"}
+
+// observed is what is known of the Agent with those runs. The Link of each is verified and it has nothing, where loads do not say otherwise.
+func observed(agent *v1alpha1.Agent, loads map[string]Load, runs ...v1alpha1.AgentRun) Observed {
+	o := Observed{Agent: agent, Runs: runs, Now: now, Free: free, Loads: map[string]Load{}}
+	for _, r := range runs {
+		o.Loads[r.Name] = Load{Link: LinkVerified, Empty: true}
+		if l, ok := loads[r.Name]; ok {
+			o.Loads[r.Name] = l
+		}
+	}
+	return o
+}
+
 func names(runs []v1alpha1.AgentRun) []string {
 	var all []string
 	for _, r := range runs {
@@ -76,120 +100,96 @@ func names(runs []v1alpha1.AgentRun) []string {
 	return all
 }
 
-func TestDecideKeepsExactlyOneStandingRun(t *testing.T) {
-	recast := func(at time.Duration, backoff int32) func(*v1alpha1.Agent) {
-		return func(a *v1alpha1.Agent) {
-			a.Status.LastRecastTime, a.Status.RecastBackoffSeconds, a.Status.Recasts = ptr.To(metav1.NewMicroTime(now.Add(-at))), backoff, 3
-		}
-	}
+// R33, R29; SPEC.md, Lifecycle, Standing runs.
+func TestDecideBringsTheStandingRunsToWhatTheAgentSays(t *testing.T) {
+	ok := listening(time.Minute)
+	busy := Load{Link: LinkVerified, Running: 1}
+	silent := Load{Link: LinkFailed, Message: "connection refused"}
+	type runs = []v1alpha1.AgentRun
 	for _, c := range []struct {
-		name    string
-		agent   func(*v1alpha1.Agent)
-		runs    []v1alpha1.AgentRun
-		create  bool
-		recast  bool
-		deletes []string
-		after   time.Duration
-		backoff int32
+		name     string
+		agent    []func(*v1alpha1.Agent)
+		runs     runs
+		loads    map[string]Load
+		create   int
+		cordon   []string
+		uncordon []string
+		deletes  []string
+		after    time.Duration
 	}{
-		{name: "none yet", create: true},
-		{name: "one", runs: []v1alpha1.AgentRun{aRun("r-1", time.Minute)}},
-		{name: "two, after a race: the older stays", runs: []v1alpha1.AgentRun{aRun("r-2", time.Minute), aRun("r-1", time.Hour)}, deletes: []string{"r-2"}},
-		{name: "two of one second: the lower name stays", runs: []v1alpha1.AgentRun{aRun("r-2", time.Minute), aRun("r-1", time.Minute)}, deletes: []string{"r-2"}},
-		{name: "one is being deleted", runs: []v1alpha1.AgentRun{aRun("r-1", time.Minute, deleted)}, create: true},
-		{name: "the template changed", runs: []v1alpha1.AgentRun{aRun("r-1", time.Minute, outdated)}, deletes: []string{"r-1"}},
-		{name: "the new one stands, the old one goes", runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, outdated), aRun("r-2", time.Minute)}, deletes: []string{"r-1"}},
-		{name: "its Secret was lost (rows 36, 48)", runs: []v1alpha1.AgentRun{aRun("r-1", time.Minute, listening(time.Minute), withoutSecret)}, deletes: []string{"r-1"}},
-		{name: "its Secret was lost, and the next one stands", runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, withoutSecret), aRun("r-2", time.Minute)}, deletes: []string{"r-1"}},
-		{name: "an invalid template ends nothing", agent: func(a *v1alpha1.Agent) { a.Spec.Template.Spec.HostPID = true }, runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour)}},
-		{name: "an invalid template makes nothing", agent: func(a *v1alpha1.Agent) { a.Spec.Template.Spec.HostPID = true }},
-		{name: "the Agent is being deleted", agent: func(a *v1alpha1.Agent) { a.DeletionTimestamp = &metav1.Time{Time: now} }},
+		{name: "none yet", create: 1},
+		{name: "three wanted, one there", agent: on(replicas(3)), runs: runs{aRun("r-1", time.Minute)}, create: 2},
+		{name: "many wanted: as many as there are names for this pass", agent: on(replicas(50)), create: 4},
+		{name: "as many as wanted", agent: on(replicas(2)), runs: runs{aRun("r-1", time.Minute), aRun("r-2", time.Minute)}},
+		{name: "one is being deleted", runs: runs{aRun("r-1", time.Minute, deleted)}, create: 1},
+		{name: "what contradicts the contract makes nothing", agent: on(contradicting)},
+		{name: "and takes nothing away", agent: on(contradicting), runs: runs{aRun("r-1", time.Hour, ok), aRun("r-2", time.Hour, deleted)}},
+		{name: "nor for a lost Secret", agent: on(contradicting), runs: runs{aRun("r-1", time.Hour, ok, withoutSecret)}},
+		{name: "but it is scaled", agent: on(contradicting), runs: runs{aRun("r-1", time.Hour, ok), aRun("r-2", time.Minute, ok)}, cordon: []string{"r-2"}},
+		{name: "the Agent is being deleted", agent: on(func(a *v1alpha1.Agent) { a.DeletionTimestamp = &metav1.Time{Time: now} }), runs: runs{aRun("r-1", time.Hour, outdated)}},
 
-		{name: "ended just now: waits a second", runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, ended(0))}, after: time.Second},
-		{name: "ended a second ago: recast", runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, ended(time.Second))}, create: true, recast: true, backoff: 2},
-		{name: "again: waits longer", agent: recast(time.Minute, 8), runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, ended(5*time.Second))}, after: 3 * time.Second, backoff: 8},
-		{name: "again: doubles", agent: recast(time.Minute, 8), runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, ended(8*time.Second))}, create: true, recast: true, backoff: 16},
-		{name: "doubling ends at a minute", agent: recast(2*time.Hour, 32), runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, ended(time.Hour))}, create: true, recast: true, backoff: 60},
-		{name: "and stays there", agent: recast(2*time.Hour, 60), runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, ended(time.Hour))}, create: true, recast: true, backoff: 60},
-		{name: "counted, not made yet: made at once, not counted twice", agent: recast(time.Second, 4), runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, ended(2*time.Second))}, create: true, backoff: 4},
-		{name: "the node's clock is an hour ahead: the backoff is not", runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, ended(time.Second), nodeAhead(time.Hour))}, create: true, recast: true, backoff: 2},
-		{name: "the node's clock is an hour behind: it is counted all the same", agent: recast(time.Minute, 8), runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, ended(5*time.Second), nodeAhead(-time.Hour))}, after: 3 * time.Second, backoff: 8},
-		{name: "the latest end counts", runs: []v1alpha1.AgentRun{aRun("r-2", time.Hour, ended(time.Minute)), aRun("r-1", time.Hour, ended(0))}, after: time.Second},
+		{name: "the template changed: a new one first", runs: runs{aRun("r-1", time.Hour, outdated, ok)}, create: 1},
+		{name: "of three, one at a time", agent: on(replicas(3)), runs: runs{aRun("r-1", time.Hour, outdated, ok), aRun("r-2", time.Hour, outdated, ok), aRun("r-3", time.Hour, outdated, ok)}, create: 1},
+		{name: "the new one does not listen yet", runs: runs{aRun("r-1", time.Hour, outdated, ok), aRun("r-2", time.Minute)}},
+		{name: "nor does the old one any more: it stays, the new one may be broken", runs: runs{aRun("r-1", time.Hour, outdated), aRun("r-2", time.Minute)}},
+		{name: "the new one's delivery port cannot be talked to", runs: runs{aRun("r-1", time.Hour, outdated, ok), aRun("r-2", time.Minute, ok)}, loads: map[string]Load{"r-2": silent}},
+		{name: "the new one's Link is not open yet", runs: runs{aRun("r-1", time.Hour, outdated, ok), aRun("r-2", time.Minute, ok)}, loads: map[string]Load{"r-2": {}}},
+		{name: "the new one is ready: the old one takes no more", runs: runs{aRun("r-1", time.Hour, outdated, ok), aRun("r-2", time.Minute, ok)}, cordon: []string{"r-1"}},
+		{name: "of three, the least busy old one", agent: on(replicas(3)), runs: runs{aRun("r-1", time.Hour, outdated, ok), aRun("r-2", time.Hour, outdated, ok), aRun("r-3", time.Hour, outdated, ok), aRun("r-4", time.Minute, ok)},
+			loads: map[string]Load{"r-1": busy, "r-3": {Link: LinkVerified, Reserved: 2}}, cordon: []string{"r-2"}},
+		{name: "the next one while the last one drains", agent: on(replicas(2)), runs: runs{aRun("r-1", time.Hour, outdated, ok, cordoned(0)), aRun("r-2", time.Hour, outdated, ok), aRun("r-3", time.Minute, ok)},
+			loads: map[string]Load{"r-1": busy}, create: 1, after: 30 * time.Minute},
+		{name: "another backend", agent: on(func(a *v1alpha1.Agent) { a.Spec.Backend = v1alpha1.BackendSandbox }), runs: runs{aRun("r-1", time.Hour, ok)}, create: 1},
+		{name: "a backend that is said and was not before", agent: on(func(a *v1alpha1.Agent) { a.Spec.Backend = v1alpha1.BackendPod }), runs: runs{aRun("r-1", time.Hour, ok)}},
+		{name: "concurrency is told to the harness at its start", agent: on(func(a *v1alpha1.Agent) { a.Spec.Runtime.Delivery.Concurrency = 2 }), runs: runs{aRun("r-1", time.Hour, ok)}, create: 1},
+		{name: "what only delivered runs use replaces nothing", agent: on(func(a *v1alpha1.Agent) {
+			a.Spec.GoalTemplate, a.Spec.ActiveDeadlineSeconds, a.Spec.StartingDeadlineSeconds, a.Spec.BackoffLimit = "Look at ${it}.", 1, 2, 3
+			a.Spec.Budget, a.Spec.TTLSecondsAfterFinished, a.Spec.DrainTimeoutSeconds = &v1alpha1.Budget{Tokens: ptr.To[int64](1)}, ptr.To[int64](1), ptr.To[int64](1)
+		}), runs: runs{aRun("r-1", time.Hour, ok)}},
+		{name: "changed again while the new one is not ready: it goes, the old one stays", runs: runs{aRun("r-1", time.Hour, outdated, ok), aRun("r-2", time.Minute, outdated)}, cordon: []string{"r-2"}},
+		{name: "then the newest is made", runs: runs{aRun("r-1", time.Hour, outdated, ok), aRun("r-2", time.Minute, outdated, cordoned(0))}, create: 1, deletes: []string{"r-2"}},
+		{name: "changed back while the old one drains: it takes work again", runs: runs{aRun("r-1", time.Hour, ok, cordoned(time.Minute)), aRun("r-2", time.Minute, outdated, ok)}, loads: map[string]Load{"r-1": busy}, uncordon: []string{"r-1"}},
+		{name: "changed back, and what drained is not ready", runs: runs{aRun("r-1", time.Hour, cordoned(time.Minute)), aRun("r-2", time.Minute, outdated, ok)}, create: 1, deletes: []string{"r-1"}},
 
-		{name: "healthy for nine minutes", agent: recast(time.Hour, 8), runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, listening(9*time.Minute))}, after: time.Minute, backoff: 8},
-		{name: "healthy for ten: forgotten (R29)", agent: recast(time.Hour, 8), runs: []v1alpha1.AgentRun{aRun("r-1", time.Hour, listening(10*time.Minute))}},
-		{name: "three ended ones are kept beside a living one", runs: []v1alpha1.AgentRun{aRun("r-5", time.Minute), aRun("r-1", time.Hour, ended(4*time.Minute)), aRun("r-2", time.Hour, ended(3*time.Minute)),
-			aRun("r-3", time.Hour, ended(2*time.Minute)), aRun("r-4", time.Hour, ended(time.Minute))}, deletes: []string{"r-1"}},
+		{name: "scaled down: what does not listen first", agent: on(replicas(1)), runs: runs{aRun("r-1", time.Minute), aRun("r-2", time.Hour, ok)}, loads: map[string]Load{"r-2": busy}, cordon: []string{"r-1"}},
+		{name: "then what cannot be talked to", agent: on(replicas(1)), runs: runs{aRun("r-1", time.Minute, ok), aRun("r-2", time.Hour, ok)}, loads: map[string]Load{"r-1": busy, "r-2": silent}, cordon: []string{"r-2"}},
+		{name: "then the least busy", agent: on(replicas(1)), runs: runs{aRun("r-1", time.Hour, ok), aRun("r-2", time.Minute, ok)}, loads: map[string]Load{"r-2": busy}, cordon: []string{"r-1"}},
+		{name: "then the youngest", agent: on(replicas(1)), runs: runs{aRun("r-2", time.Minute, ok), aRun("r-1", time.Hour, ok)}, cordon: []string{"r-2"}},
+		{name: "of one second: the higher number", agent: on(replicas(1)), runs: runs{aRun("r-10", time.Minute, ok), aRun("r-9", time.Minute, ok)}, cordon: []string{"r-10"}},
+		{name: "scaled to zero", agent: on(replicas(0)), runs: runs{aRun("r-1", time.Hour, ok), aRun("r-2", time.Hour, outdated, ok)}, cordon: []string{"r-2", "r-1"}},
+		{name: "scaled up again: the last one that was cordoned", agent: on(replicas(2)), runs: runs{aRun("r-1", time.Hour, ok), aRun("r-2", time.Hour, ok, cordoned(time.Hour)), aRun("r-3", time.Hour, ok, cordoned(0))}, uncordon: []string{"r-3"}, deletes: []string{"r-2"}},
+		{name: "by more than were cordoned", agent: on(replicas(3)), runs: runs{aRun("r-1", time.Hour, ok), aRun("r-2", time.Hour, ok, cordoned(time.Minute))}, uncordon: []string{"r-2"}, create: 1},
+		{name: "scaled down and changed", agent: on(replicas(1)), runs: runs{aRun("r-1", time.Hour, outdated, ok), aRun("r-2", time.Hour, outdated, ok), aRun("r-3", time.Hour, outdated, ok)}, cordon: []string{"r-3", "r-2"}},
+
+		{name: "its Secret was lost (rows 36, 48): it takes no more, another is made", runs: runs{aRun("r-1", time.Minute, ok, withoutSecret)}, cordon: []string{"r-1"}, create: 1},
+		{name: "and is not taken back", runs: runs{aRun("r-1", time.Minute, ok, withoutSecret, cordoned(0))}, loads: map[string]Load{"r-1": busy}, create: 1, after: 30 * time.Minute},
+
+		{name: "cordoned and empty", runs: runs{aRun("r-1", time.Hour, outdated, ok, cordoned(0)), aRun("r-2", time.Minute, ok)}, deletes: []string{"r-1"}},
+		{name: "cordoned and not empty", runs: runs{aRun("r-1", time.Hour, outdated, ok, cordoned(10*time.Minute)), aRun("r-2", time.Minute, ok)}, loads: map[string]Load{"r-1": busy}, after: 20 * time.Minute},
+		{name: "cordoned and out of time", runs: runs{aRun("r-1", time.Hour, outdated, ok, cordoned(30*time.Minute)), aRun("r-2", time.Minute, ok)}, loads: map[string]Load{"r-1": busy}, deletes: []string{"r-1"}},
+		{name: "out of the time that the Agent gives", agent: on(func(a *v1alpha1.Agent) { a.Spec.DrainTimeoutSeconds = ptr.To[int64](60) }),
+			runs: runs{aRun("r-1", time.Hour, outdated, ok, cordoned(time.Minute)), aRun("r-2", time.Minute, ok)}, loads: map[string]Load{"r-1": busy}, deletes: []string{"r-1"}},
+		{name: "cordoned and silent: unknown is not empty", runs: runs{aRun("r-1", time.Hour, outdated, ok, cordoned(0)), aRun("r-2", time.Minute, ok)}, loads: map[string]Load{"r-1": silent}, after: 30 * time.Minute},
+		{name: "cordoned, and it takes no deliveries", runs: runs{aRun("r-1", time.Hour, ok, cordoned(0), func(r *v1alpha1.AgentRun) { r.Spec.Runtime.Delivery = nil }), aRun("r-2", time.Minute, ok)},
+			loads: map[string]Load{"r-1": silent}, deletes: []string{"r-1"}},
+		{name: "it ended while it drained: not replaced", runs: runs{aRun("r-1", time.Hour, cordoned(0), ended(0)), aRun("r-2", time.Minute, ok)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			agent := reviewer()
-			if c.agent != nil {
-				c.agent(agent)
+			for _, change := range c.agent {
+				change(agent)
 			}
 			before := agent.DeepCopy()
-			p := Decide(Observed{Agent: agent, Runs: c.runs, Now: now})
+			p := Decide(observed(agent, c.loads, c.runs...))
 			assert.Equal(t, before, agent, "what was observed is not touched")
-			assert.Equal(t, c.create, p.Create)
-			assert.Equal(t, c.recast, p.Recast)
-			assert.Equal(t, c.deletes, names(p.Delete))
+			assert.Equal(t, append([]string(nil), free[:c.create]...), append([]string(nil), p.Create...))
+			assert.Equal(t, c.cordon, names(p.Cordon), "cordon")
+			assert.Equal(t, c.uncordon, names(p.Uncordon), "uncordon")
+			assert.Equal(t, c.deletes, names(p.Delete), "delete")
 			assert.Equal(t, c.after, p.After)
-			assert.Equal(t, c.backoff, p.Status.RecastBackoffSeconds)
-			if c.recast {
-				assert.Equal(t, before.Status.Recasts+1, p.Status.Recasts)
-				assert.Equal(t, now, p.Status.LastRecastTime.Time)
-			} else {
-				assert.Equal(t, before.Status.Recasts, p.Status.Recasts)
-			}
+			assert.False(t, p.Recast)
 		})
 	}
 }
 
-func TestStatusSaysWhatTheAgentWaitsFor(t *testing.T) {
-	waits := func(r *v1alpha1.AgentRun) {
-		meta.SetStatusCondition(&r.Status.Conditions, metav1.Condition{Type: v1alpha1.AgentRunConditionSucceeded, Status: metav1.ConditionUnknown,
-			Reason: v1alpha1.ReasonPodNotRunning, Message: "container agent: ImagePullBackOff"})
-	}
-	invalid := func(a *v1alpha1.Agent) { a.Spec.GoalTemplate = "${" }
-	for _, c := range []struct {
-		name        string
-		agent       func(*v1alpha1.Agent)
-		runs        []v1alpha1.AgentRun
-		ready       metav1.ConditionStatus
-		reason      string
-		says        string
-		progressing metav1.ConditionStatus
-		why         string
-		counts      [2]int32
-	}{
-		{"nothing yet", nil, nil, "False", "NoStandingRun", "a standing run is being made", "True", "NoStandingRun", [2]int32{}},
-		{"one that was not looked at", nil, []v1alpha1.AgentRun{aRun("r-1", 0)}, "False", "NotListening", "r-1: not looked at yet", "True", "NotListening", [2]int32{1, 0}},
-		{"one that cannot start", nil, []v1alpha1.AgentRun{aRun("r-1", 0, waits)}, "False", "NotListening", "r-1: container agent: ImagePullBackOff", "True", "NotListening", [2]int32{1, 0}},
-		{"one that listens", nil, []v1alpha1.AgentRun{aRun("r-1", 0, listening(0))}, "True", "Standing", "", "False", "Standing", [2]int32{1, 1}},
-		{"one that listens and is outdated", nil, []v1alpha1.AgentRun{aRun("r-1", 0, listening(0), outdated)}, "True", "Standing", "", "True", "NotListening", [2]int32{1, 1}},
-		{"one that ended", nil, []v1alpha1.AgentRun{aRun("r-1", 0, ended(0))}, "False", "Recasting", "r-1 ended (PodFailed: Evicted); replaced at 2026-11-29T12:00:01Z", "True", "Recasting", [2]int32{}},
-		{"an invalid template", invalid, nil, "False", "InvalidTemplate", "[InvalidTemplate] spec.goalTemplate", "False", "InvalidTemplate", [2]int32{}},
-		{"an invalid template, and one that listens", invalid, []v1alpha1.AgentRun{aRun("r-1", 0, listening(0))}, "True", "Standing", "", "False", "InvalidTemplate", [2]int32{1, 1}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			agent := reviewer()
-			if c.agent != nil {
-				c.agent(agent)
-			}
-			s := Decide(Observed{Agent: agent, Runs: c.runs, Now: now}).Status
-			ready := meta.FindStatusCondition(s.Conditions, v1alpha1.AgentConditionReady)
-			progressing := meta.FindStatusCondition(s.Conditions, v1alpha1.AgentConditionProgressing)
-			require.NotNil(t, ready)
-			require.NotNil(t, progressing)
-			assert.Equal(t, []any{c.ready, c.reason}, []any{ready.Status, ready.Reason})
-			assert.Contains(t, ready.Message, c.says)
-			assert.Equal(t, []any{c.progressing, c.why}, []any{progressing.Status, progressing.Reason})
-			counts := [2]int32{s.Replicas, s.ReadyReplicas}
-			assert.Equal(t, c.counts, counts)
-			assert.Equal(t, int64(4), s.ObservedGeneration)
-
-			agent.Status = s
-			later := Decide(Observed{Agent: agent, Runs: c.runs, Now: now.Add(100 * time.Millisecond)}).Status
-			assert.Equal(t, s, later, "nothing is written when nothing changed")
-		})
-	}
-}
+func on(changes ...func(*v1alpha1.Agent)) []func(*v1alpha1.Agent) { return changes }

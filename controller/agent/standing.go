@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"fmt"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -9,12 +8,6 @@ import (
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 )
-
-// maxNumber: names of up to four digits are reserved for standing runs (R23).
-const maxNumber = 9999
-
-// nameOf is the name of an Agent's n-th standing run.
-func nameOf(agent string, n int) string { return fmt.Sprintf("%s-%d", agent, n) }
 
 // standing is a standing run of the Agent: complete, so that nothing of it is looked up later, and owned, so that it ends with
 // the Agent. The owner reference does not block the Agent's deletion.

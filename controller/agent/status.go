@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,44 +13,136 @@ import (
 	"github.com/hearthdev/hearth/controller/admission"
 )
 
+// told names at most so many runs in a message.
+const maxNamed = 5
+
 // describe fills counters and conditions. A condition's message changes only when something did.
-func (p *Plan) describe(o Observed, alive, ended []v1alpha1.AgentRun, problems []admission.Refusal) {
+func (p *Plan) describe(o Observed, c *cast, problems []admission.Refusal) {
 	s := &p.Status
 	s.ObservedGeneration = o.Agent.Generation
-	s.Replicas, s.ReadyReplicas = int32(len(alive)), 0 //nolint:gosec // a handful
-	for i := range alive {
-		if ready := acpReady(&alive[i]); ready != nil && ready.Status == metav1.ConditionTrue {
-			s.ReadyReplicas++
+	s.Replicas = int32(len(c.serving()) + len(c.lost) + len(c.cordoned)) //nolint:gosec // a few thousand at most
+	can := p.count(c)
+	reason, message := p.waiting(o, c, problems)
+	before := meta.FindStatusCondition(s.Conditions, v1alpha1.AgentConditionReady)
+	switch {
+	case can == 0 && s.ReadyReplicas > 0 && before != nil && before.Status == metav1.ConditionTrue:
+		// What was ready before this controller started listens still and is being asked: that is no news.
+	case s.ReadyReplicas == 0:
+		p.set(o, v1alpha1.AgentConditionReady, metav1.ConditionFalse, reason, message)
+	case int(s.ReadyReplicas) < c.want && len(c.outdated) == 0:
+		p.set(o, v1alpha1.AgentConditionReady, metav1.ConditionTrue, v1alpha1.ReasonStanding, fmt.Sprintf("%d of %d can take work; %s", s.ReadyReplicas, c.want, message))
+	default:
+		p.set(o, v1alpha1.AgentConditionReady, metav1.ConditionTrue, v1alpha1.ReasonStanding, "")
+	}
+	status, reason, message := p.progress(o, c, problems, reason, message)
+	p.set(o, v1alpha1.AgentConditionProgressing, status, reason, message)
+}
+
+// count fills the counters and gives how many can take work for certain. A controller that has just started knows nothing of the Links
+// yet: what it does not know stays as it was said to be.
+func (p *Plan) count(c *cast) (can int) {
+	opening := 0
+	var running, queued int32
+	for _, m := range append(c.serving(), append(c.lost, c.cordoned...)...) {
+		running, queued = running+m.load.Running, queued+m.load.Queued
+		if m.listening && !m.ready && m.load.Link == LinkOpening {
+			opening++
 		}
 	}
-	reason, message := waiting(o, alive, ended, problems)
-	if s.ReadyReplicas > 0 {
-		p.set(o, v1alpha1.AgentConditionReady, metav1.ConditionTrue, v1alpha1.ReasonStanding, "")
-	} else {
-		p.set(o, v1alpha1.AgentConditionReady, metav1.ConditionFalse, reason, message)
+	can = ready(c.serving())
+	if opening == 0 {
+		p.Status.ReadyReplicas, p.Status.Busy, p.Status.Queued = int32(can), running, queued //nolint:gosec // a thousand
+		return can
 	}
+	p.Status.ReadyReplicas = max(int32(can), min(p.Status.ReadyReplicas, int32(can+opening))) //nolint:gosec // a thousand
+	p.Status.Busy, p.Status.Queued = max(running, p.Status.Busy), max(queued, p.Status.Queued)
+	return can
+}
+
+// waiting says what the Agent waits for while it has fewer that can take work than it wants.
+func (p *Plan) waiting(o Observed, c *cast, problems []admission.Refusal) (reason, message string) {
+	if c.want == 0 {
+		return v1alpha1.ReasonScaledToZero, "spec.replicas is 0"
+	}
+	for _, m := range c.serving() {
+		if !m.ready {
+			return m.problem()
+		}
+	}
+	due, ended := recastDue(o.Agent, c)
 	switch {
 	case len(problems) > 0:
-		p.set(o, v1alpha1.AgentConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonInvalidTemplate, problems[0].String())
-	case s.ReadyReplicas > 0 && len(p.Delete) == 0:
-		p.set(o, v1alpha1.AgentConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonStanding, "")
+		return v1alpha1.ReasonInvalidTemplate, problems[0].String()
+	case ended > 0 && !p.Recast && len(c.current) < c.want:
+		return v1alpha1.ReasonRecasting, lastEnd(c, due)
+	case len(p.Create) == 0 && len(p.Uncordon) == 0 && len(o.Free) == 0 && len(c.current) < c.want:
+		return v1alpha1.ReasonNoFreeName, fmt.Sprintf("expected one of %s to %s to be free: each is the name of a run or a Pod", nameOf(o.Agent.Name, 1), nameOf(o.Agent.Name, maxNumber))
 	default:
-		p.set(o, v1alpha1.AgentConditionProgressing, metav1.ConditionTrue, reason, message)
+		return v1alpha1.ReasonNoStandingRun, "a standing run is being made"
 	}
 }
 
-// waiting says what the Agent waits for while no standing run listens.
-func waiting(o Observed, alive, ended []v1alpha1.AgentRun, problems []admission.Refusal) (reason, message string) {
+func lastEnd(c *cast, due time.Time) string {
+	r := c.ended[0]
+	return fmt.Sprintf("%s ended (%s: %.512s); replaced at %s", r.Name, r.Status.Reason, r.Status.Message, due.UTC().Format(time.RFC3339))
+}
+
+// progress says whether standing runs are being brought up or taken away.
+func (p *Plan) progress(o Observed, c *cast, problems []admission.Refusal, reason, message string) (status metav1.ConditionStatus, why, says string) {
 	switch {
-	case len(alive) > 0:
-		return v1alpha1.ReasonNotListening, alive[0].Name + ": " + told(&alive[0])
 	case len(problems) > 0:
-		return v1alpha1.ReasonInvalidTemplate, problems[0].String()
-	case len(ended) > 0 && !counted(o.Agent, &ended[0]):
-		return v1alpha1.ReasonRecasting, fmt.Sprintf("%s ended (%s: %.512s); replaced at %s", ended[0].Name, ended[0].Status.Reason, ended[0].Status.Message,
-			dueAt(o.Agent, &ended[0]).UTC().Format(time.RFC3339))
+		return metav1.ConditionFalse, v1alpha1.ReasonInvalidTemplate, problems[0].String()
+	case reason == v1alpha1.ReasonNoFreeName:
+		return metav1.ConditionFalse, reason, message
+	case len(c.outdated) > 0 && c.want > 0:
+		return metav1.ConditionTrue, v1alpha1.ReasonRolling, p.rolling(c, reason, message)
+	case len(c.current) < c.want || ready(c.current) < min(c.want, len(c.current)):
+		return metav1.ConditionTrue, reason, message
+	case len(c.outdated)+len(c.lost)+len(c.cordoned)+len(p.Cordon) > 0:
+		return metav1.ConditionTrue, v1alpha1.ReasonDraining, draining(o, c)
+	case c.want == 0:
+		return metav1.ConditionFalse, v1alpha1.ReasonScaledToZero, message
 	default:
-		return v1alpha1.ReasonNoStandingRun, "a standing run is being made"
+		return metav1.ConditionFalse, v1alpha1.ReasonStanding, ""
+	}
+}
+
+// rolling says how far it is, and what the next step waits for.
+func (p *Plan) rolling(c *cast, reason, message string) string {
+	far := fmt.Sprintf("%d of %d are made from the present template and can take work, %d of an earlier one take work still", ready(c.current), c.want, len(c.outdated))
+	for _, m := range c.current {
+		if !m.ready {
+			_, why := m.problem()
+			return far + "; " + why
+		}
+	}
+	if reason == v1alpha1.ReasonRecasting {
+		return far + "; " + message
+	}
+	return far
+}
+
+func draining(o Observed, c *cast) string {
+	var named []string
+	for _, m := range c.cordoned {
+		if len(named) == maxNamed {
+			named = append(named, "…")
+			break
+		}
+		named = append(named, fmt.Sprintf("%s until %s", m.run.Name, drainedAt(o.Agent, m.run).UTC().Format(time.RFC3339)))
+	}
+	return "finishing what they have, and then deleted: " + cmp.Or(strings.Join(named, ", "), "those cordoned now")
+}
+
+// problem is why a run cannot take work.
+func (m member) problem() (reason, message string) {
+	switch {
+	case !m.listening:
+		return v1alpha1.ReasonNotListening, m.run.Name + ": " + told(m.run)
+	case m.load.Link == LinkFailed:
+		return cmp.Or(m.load.Reason, v1alpha1.ReasonTargetUnreachable), m.run.Name + " listens, and its delivery port cannot be talked to: " + m.load.Message
+	default:
+		return v1alpha1.ReasonNotListening, m.run.Name + " listens, and its delivery port has not proved yet that it is the Pod's"
 	}
 }
 
@@ -64,8 +157,24 @@ func told(run *v1alpha1.AgentRun) string {
 }
 
 func (p *Plan) set(o Observed, kind string, status metav1.ConditionStatus, reason, message string) {
-	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
+	setCondition(&p.Status, o.Agent, o.Now, kind, status, reason, message)
+}
+
+func setCondition(s *v1alpha1.AgentStatus, agent *v1alpha1.Agent, now time.Time, kind string, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: fmt.Sprintf("%.4096s", message),
-		ObservedGeneration: o.Agent.Generation, LastTransitionTime: metav1.NewTime(o.Now),
+		ObservedGeneration: agent.Generation, LastTransitionTime: metav1.NewTime(now),
 	})
+}
+
+// taskStatus is that of a Task Agent: it keeps nothing standing, so it is ready as soon as runs can be made from it.
+func taskStatus(agent *v1alpha1.Agent, now time.Time) v1alpha1.AgentStatus {
+	s := *agent.Status.DeepCopy()
+	s.ObservedGeneration = agent.Generation
+	if problems := admission.AgentRefusals(agent); len(problems) > 0 {
+		setCondition(&s, agent, now, v1alpha1.AgentConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInvalidTemplate, problems[0].String())
+	} else {
+		setCondition(&s, agent, now, v1alpha1.AgentConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAcceptsRuns, "")
+	}
+	return s
 }

@@ -40,6 +40,7 @@ func (a assignReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if len(values) == 0 {
 		return ctrl.Result{}, nil
 	}
+	defer a.passing(req.NamespacedName)() // from before it is read who takes work until what was reserved there is known
 	pool, ends, err := a.pool(ctx, &agent)
 	if err != nil {
 		return ctrl.Result{}, err

@@ -31,6 +31,8 @@ const (
 	writers = 16
 	// maxRefusalWrites bounds the waiting reasons written in one pass, so that they do not delay the next reservations.
 	maxRefusalWrites = 64
+	// gathered is how long changes of what an Agent's standing runs hold are gathered before it is looked at: a busy one changes often.
+	gathered = 100 * time.Millisecond
 	// maxShrinks bounds how often a record is cut further; delivery.Ending.Shrink ends sooner.
 	maxShrinks = 4
 )
@@ -49,8 +51,9 @@ type courier struct {
 
 	newest *newest
 	memory *memory
-	// runs and agents wake the reconcilers of those.
-	runs, agents waker
+	// runs and agents wake the reconcilers of those, standing that of Agents' standing runs.
+	runs, agents, standing waker
+	passes                 *passes
 
 	mu   sync.Mutex
 	open map[string]place // by Pod UID, of the open Links
@@ -106,6 +109,7 @@ func (c *courier) changed(change client.Change) {
 	}
 	if change.Link {
 		c.agents.wake(p.agent)
+		c.standing.wake(p.agent)
 	}
 	for _, r := range change.Runs {
 		if r.Namespace != p.pod.Namespace || r.Name == "" {

@@ -69,10 +69,15 @@ func (m *memory) about(run *hearthv1.AgentRun, r delivery.Reservation, now time.
 	return *n
 }
 
-func (m *memory) forget(run types.NamespacedName) {
+// forget drops the note of a run, and gives the UID of the Pod that it was about; "" if there was none.
+func (m *memory) forget(run types.NamespacedName) (podUID string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if n := m.notes[run]; n != nil {
+		podUID = n.podUID
+	}
 	delete(m.notes, run)
+	return podUID
 }
 
 // saw notes that a Pod holds an attempt of a run of that name.

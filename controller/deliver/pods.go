@@ -142,5 +142,6 @@ func (p podReconciler) close(ctx context.Context, podUID string) {
 	p.links.Remove(podUID)
 	p.memory.took(podUID)
 	p.agents.wake(agent)
+	p.standing.wake(agent)
 	p.wakeRunsOn(ctx, podUID)
 }

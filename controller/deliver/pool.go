@@ -24,6 +24,7 @@ func (c *courier) pool(ctx context.Context, agent *hearthv1.Agent) (delivery.Poo
 	if ready := meta.FindStatusCondition(agent.Status.Conditions, hearthv1.AgentConditionReady); ready != nil && ready.Reason == hearthv1.ReasonRecasting {
 		pool.Recasting, pool.Message = true, ready.Message
 	}
+	none := agent.Spec.Replicas != nil && *agent.Spec.Replicas == 0 // what finishes its work then is replaced by nothing
 	var standing hearthv1.AgentRunList
 	err := c.kube.List(ctx, &standing, kube.InNamespace(agent.Namespace), kube.MatchingFields{indexStanding: agent.Name}, kube.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -32,7 +33,7 @@ func (c *courier) pool(ctx context.Context, agent *hearthv1.Agent) (delivery.Poo
 	ends := make(map[string]endpoint, len(standing.Items))
 	for i := range standing.Items {
 		run := &standing.Items[i]
-		if !metav1.IsControlledBy(run, agent) {
+		if !metav1.IsControlledBy(run, agent) || none && run.Status.CordonedAt != nil {
 			continue
 		}
 		t, end, err := c.target(ctx, run)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,8 +25,8 @@ func (r runReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	err := r.kube.Get(ctx, req.NamespacedName, &cached)
 	switch {
 	case apierrors.IsNotFound(err):
-		r.memory.forget(req.NamespacedName)
 		r.newest.drop(req.NamespacedName)
+		r.over(req.NamespacedName)
 		next := r.sweep(ctx, req.NamespacedName, nil)
 		return at(r.now(), next), nil
 	case err != nil:
@@ -34,7 +35,7 @@ func (r runReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 	run := r.newest.pick(&cached)
 	next := r.sweep(ctx, req.NamespacedName, run)
 	if !delivered(run) || terminal(run) {
-		r.memory.forget(req.NamespacedName)
+		r.over(req.NamespacedName)
 		return at(r.now(), next), nil
 	}
 	due, err := r.carryOn(ctx, run)
@@ -114,12 +115,12 @@ func (r runReconciler) act(ctx context.Context, run *hearthv1.AgentRun, value de
 		if open {
 			err = link.Recorded(ref, value.Attempt)
 		}
-		r.memory.forget(kube.ObjectKeyFromObject(run))
+		r.over(kube.ObjectKeyFromObject(run))
 	case delivery.ActionFinish:
 		if open {
 			link.Forget(key)
 		}
-		r.memory.forget(kube.ObjectKeyFromObject(run))
+		r.over(kube.ObjectKeyFromObject(run))
 		r.agents.wake(agentKey(run)) // the room that it had reserved is free
 	default:
 		return time.Time{}, fmt.Errorf("no such action: %d", d.Action)
@@ -142,8 +143,19 @@ func (r runReconciler) givenBack(run *hearthv1.AgentRun, value delivery.Run, obs
 			_ = link.Recorded(runRef(run), value.Attempt)
 		}
 	}
-	r.memory.forget(kube.ObjectKeyFromObject(run))
+	r.over(kube.ObjectKeyFromObject(run))
 	r.agents.wake(agentKey(run))
+}
+
+// over forgets about a reservation that does not exist any more. Its Pod may have nothing left now.
+func (r runReconciler) over(run types.NamespacedName) {
+	podUID := r.memory.forget(run)
+	r.mu.Lock()
+	p, open := r.open[podUID]
+	r.mu.Unlock()
+	if open {
+		r.standing.wake(p.agent)
+	}
 }
 
 // send hands a delivery to the Link, noting beforehand that it may leave.

@@ -44,38 +44,39 @@ type Options struct {
 }
 
 // SetupWithManager adds the reconcilers, their indexes, and the closing of the Links. The manager's cache should hold Pods as
-// pod.CacheOptions says and AgentRuns as Transform leaves them.
-func SetupWithManager(mgr ctrl.Manager, o Options) error {
+// pod.CacheOptions says and AgentRuns as Transform leaves them. What it gives tells the controller of standing runs what they hold.
+func SetupWithManager(mgr ctrl.Manager, o Options) (*Loads, error) {
 	if o.Links == nil || o.Now == nil || o.Log == nil {
-		return errors.New("deliver: expected links, a clock and a logger")
+		return nil, errors.New("deliver: expected links, a clock and a logger")
 	}
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
 	self, err := challenge.New(o.Random) // 43 random characters serve as a name as well
 	if err != nil {
-		return fmt.Errorf("deliver: name this process: %w", err)
+		return nil, fmt.Errorf("deliver: name this process: %w", err)
 	}
 	if err := addIndexes(mgr); err != nil {
-		return err
+		return nil, err
 	}
 	c := &courier{
 		kube: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("hearth-deliver"), links: o.Links, self: self,
 		now: o.Now, random: o.Random, log: o.Log, limits: o.Timeouts, newest: newNewest(), memory: newMemory(), open: map[string]place{},
+		standing: waker{delay: gathered}, passes: newPasses(),
 	}
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		<-ctx.Done()
 		o.Links.Close()
 		return nil
 	})); err != nil {
-		return fmt.Errorf("deliver: %w", err)
+		return nil, fmt.Errorf("deliver: %w", err)
 	}
 	for _, setup := range []func(ctrl.Manager, *courier) error{setupAssign, setupRuns, setupPods} {
 		if err := setup(mgr, c); err != nil {
-			return fmt.Errorf("deliver: %w", err)
+			return nil, fmt.Errorf("deliver: %w", err)
 		}
 	}
-	return nil
+	return &Loads{c}, nil
 }
 
 func setupAssign(mgr ctrl.Manager, c *courier) error {

@@ -3,6 +3,7 @@ package deliver
 import (
 	"context"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -12,6 +13,9 @@ import (
 // waker is an event source for keys that something outside the API server changed. Adding never blocks; what is added before
 // the controller starts waits for it.
 type waker struct {
+	// delay gathers what changes within it into one wake.
+	delay time.Duration
+
 	mu      sync.Mutex
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	pending []reconcile.Request
@@ -35,6 +39,10 @@ func (w *waker) wake(key types.NamespacedName) {
 	r := reconcile.Request{NamespacedName: key}
 	if w.queue == nil {
 		w.pending = append(w.pending, r)
+		return
+	}
+	if w.delay > 0 {
+		w.queue.AddAfter(r, w.delay)
 		return
 	}
 	w.queue.Add(r)

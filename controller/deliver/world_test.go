@@ -280,10 +280,11 @@ func (w *world) controllerAt(now func() time.Time) *process {
 		Cache:      cacheOptions(w.ns),
 	})
 	require.NoError(w.t, err)
-	require.NoError(w.t, deliver.SetupWithManager(mgr, deliver.Options{
+	_, err = deliver.SetupWithManager(mgr, deliver.Options{
 		Links: deliver.NewLinks(), Now: now, Log: slog.New(slog.DiscardHandler),
 		Timeouts: client.Timeouts{Dial: time.Second, Call: time.Second},
-	}))
+	})
+	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // ended by stop
 	over := make(chan struct{})
 	go func() {

@@ -126,6 +126,25 @@ func (b *book) alive(journal string) (running, accepted int) {
 	return running, accepted
 }
 
+// held counts what the target may hold that somebody still waits for: attempts that have not ended, results that it was not told are
+// recorded, sends of which nobody knows what came, and calls under way.
+func (b *book) held(journal string) int {
+	n := 0
+	for _, e := range b.entries {
+		switch {
+		case e.InFlight:
+			n++
+		case e.Seen == nil:
+			if e.Sent.Count > 0 && !e.Absent && (e.Sent.Outcome == delivery.SendUnknown || e.Sent.Outcome == delivery.SendAccepted) {
+				n++
+			}
+		case e.SeenJournal == journal && e.Seen.State != wire.StateVoided && !e.Seen.Recorded:
+			n++
+		}
+	}
+	return n
+}
+
 // retry makes every call due: the target was not there and is back.
 func (b *book) retry() {
 	for _, e := range b.entries {

@@ -44,6 +44,9 @@ type Status struct {
 	Capacity      wire.Capacity
 	// Listed: all attempts that this boot holds unrecorded have been read at least once.
 	Listed bool
+	// Held is how many attempts the target has or may have that did not end, or whose result it was not told is recorded. It counts
+	// only what is known: before Listed, 0 means nothing.
+	Held int
 }
 
 // Link is the authenticated connection to one standing Pod, for the Pod's whole life. All methods are safe for concurrent use
@@ -154,6 +157,7 @@ func (l *Link) Status() Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.status
+	s.Held = l.book.held(s.Journal)
 	if s.Listed {
 		s.Capacity.Running, s.Capacity.Queued = l.book.alive(s.Journal)
 	}

@@ -100,7 +100,7 @@ func (w *world) eventually(what string, look func(context.Context) bool) {
 	require.Eventually(w.t, func() bool { return look(w.t.Context()) }, patience, beat, what)
 }
 
-func (w *world) agent(name string) *v1alpha1.Agent {
+func (w *world) agent(name string, changes ...func(*v1alpha1.Agent)) *v1alpha1.Agent {
 	w.t.Helper()
 	a := &v1alpha1.Agent{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
@@ -110,6 +110,9 @@ func (w *world) agent(name string) *v1alpha1.Agent {
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
 				{Name: "agent", Image: "registry/agent:1", Ports: []corev1.ContainerPort{{Name: "debug", ContainerPort: 6060}}}}}},
 		},
+	}
+	for _, change := range changes {
+		change(a)
 	}
 	require.NoError(w.t, w.Create(w.t.Context(), a))
 	return a
@@ -317,7 +320,7 @@ func TestDeletingARunEndsItsPod(t *testing.T) {
 	w.eventually("another standing run", func(ctx context.Context) bool { return len(w.standing(ctx, "reviewer")) == 1 })
 }
 
-// A change of what the standing Pod is made from replaces it; a change of what only deliveries use does not.
+// A change of what the standing Pod is made from replaces it, once the next one is ready; a change of what only deliveries use does not.
 func TestATemplateChangeReplacesTheStandingRun(t *testing.T) {
 	w := newWorld(t)
 	a := w.agent("reviewer")
@@ -332,16 +335,48 @@ func TestATemplateChangeReplacesTheStandingRun(t *testing.T) {
 	assert.Equal(t, first.UID, same.UID)
 
 	w.change(a, func(a *v1alpha1.Agent) { a.Spec.Template.Spec.Containers[0].Image = "registry/agent:2" })
-	w.eventually("the new image stands", func(ctx context.Context) bool {
-		alive := w.standing(ctx, "reviewer")
-		if len(alive) != 1 {
-			return false
-		}
-		var p corev1.Pod
-		return w.Get(ctx, w.key(alive[0]), &p) == nil && p.Spec.Containers[0].Image == "registry/agent:2"
-	})
-	require.NoError(t, w.Get(t.Context(), w.key("reviewer"), a))
+	assert.Equal(t, "registry/agent:2", w.thePod("reviewer-2").Spec.Containers[0].Image)
+	w.agentIs("reviewer", v1alpha1.AgentConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonRolling)
+	a = w.agentIs("reviewer", v1alpha1.AgentConditionReady, metav1.ConditionTrue, v1alpha1.ReasonStanding)
+	assert.Equal(t, []int32{2, 1}, []int32{a.Status.Replicas, a.Status.ReadyReplicas})
+	assert.Nil(t, w.theRun("reviewer-1", isListening).Status.CordonedAt, "a new template that is not ready takes nothing away")
+
+	w.kubelet("reviewer-2", listens)
+	w.eventually("only the new one stands", func(ctx context.Context) bool { return slices.Equal(w.standing(ctx, "reviewer"), []string{"reviewer-2"}) })
+	a = w.agentIs("reviewer", v1alpha1.AgentConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonStanding)
 	assert.Zero(t, a.Status.Recasts, "replacing is no recast")
+}
+
+// kubectl scale goes by the scale subresource.
+func TestKubectlScalesAnAgent(t *testing.T) {
+	w := newWorld(t)
+	w.agent("reviewer")
+	w.theRun("reviewer-1", anyState)
+	server.Kubectl(t, "scale", "agent/reviewer", "--replicas=3", "-n", w.namespace)
+	w.theRun("reviewer-3", anyState)
+	w.kubelet("reviewer-2", listens)
+	w.eventually("its status", func(ctx context.Context) bool {
+		a := &v1alpha1.Agent{}
+		return w.Get(ctx, w.key("reviewer"), a) == nil && a.Status.Replicas == 3 && a.Status.ReadyReplicas == 1
+	})
+	assert.Equal(t, []string{"reviewer-1", "reviewer-2", "reviewer-3"}, w.standing(t.Context(), "reviewer"))
+
+	server.Kubectl(t, "scale", "agent/reviewer", "--replicas=1", "-n", w.namespace)
+	w.eventually("the one that listens stays", func(ctx context.Context) bool { return slices.Equal(w.standing(ctx, "reviewer"), []string{"reviewer-2"}) })
+	server.Kubectl(t, "scale", "agent/reviewer", "--replicas=0", "-n", w.namespace)
+	w.agentIs("reviewer", v1alpha1.AgentConditionReady, metav1.ConditionFalse, v1alpha1.ReasonScaledToZero)
+	w.eventually("none stands", func(ctx context.Context) bool { return len(w.standing(ctx, "reviewer")) == 0 })
+}
+
+// R34: a Task Agent keeps nothing standing and says that runs can be made.
+func TestATaskAgentSaysThatItAcceptsRuns(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, w.Create(t.Context(), &v1alpha1.Agent{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "once"},
+		Spec: v1alpha1.AgentSpec{Mode: v1alpha1.AgentModeTask, GoalTemplate: "Review ${change}.", Runtime: v1alpha1.AgentRuntime{Command: []string{"goose"}},
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "x"}}}}}}))
+	w.agentIs("once", v1alpha1.AgentConditionReady, metav1.ConditionTrue, v1alpha1.ReasonAcceptsRuns)
+	assert.Empty(t, w.standing(t.Context(), "once"))
 }
 
 func (w *world) change(a *v1alpha1.Agent, change func(*v1alpha1.Agent)) {

@@ -25,6 +25,7 @@ const Root = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 // Options of a Harness; the zero value is one run at a time and one more queued, on any free port of 127.0.0.1.
 type Options struct {
 	Identity           wire.Identity
+	Root               string      // the Pod's root secret, Root unless set
 	Scheme             wire.Scheme // HTTPS unless set
 	Address            string      // host:port to listen on
 	Concurrency, Queue int
@@ -54,6 +55,9 @@ func Start(t testing.TB, o Options) *Harness {
 	if o.Identity == (wire.Identity{}) {
 		o.Identity = wire.Identity{Namespace: "team", PodName: "reviewer-1", PodUID: "pod-1"}
 	}
+	if o.Root == "" {
+		o.Root = Root
+	}
 	if o.Address == "" {
 		o.Address = "127.0.0.1:0"
 	}
@@ -66,10 +70,12 @@ func Start(t testing.TB, o Options) *Harness {
 	return h
 }
 
-// Keys are those of a Pod in this package.
-func Keys(t testing.TB, podUID string) challenge.Keys {
+// Keys are those of a Pod with the root secret Root.
+func Keys(t testing.TB, podUID string) challenge.Keys { return keys(t, Root, podUID) }
+
+func keys(t testing.TB, root, podUID string) challenge.Keys {
 	t.Helper()
-	keys, err := challenge.Derive([]byte(Root), podUID)
+	keys, err := challenge.Derive([]byte(root), podUID)
 	require.NoError(t, err)
 	return keys
 }
@@ -83,7 +89,7 @@ func (h *Harness) Boot() {
 	h.journal, err = journal.Open(journal.Config{Dir: h.dir, Now: time.Now})
 	require.NoError(h.t, err)
 	h.server, err = server.New(server.Config{
-		Identity: h.Identity, Keys: Keys(h.t, h.Identity.PodUID), Scheme: h.Scheme, Journal: h.journal, Runner: h.Runner,
+		Identity: h.Identity, Keys: keys(h.t, h.Root, h.Identity.PodUID), Scheme: h.Scheme, Journal: h.journal, Runner: h.Runner,
 		Concurrency: h.Concurrency, Queue: h.Queue, Version: "test", Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(h.t, err)

@@ -342,7 +342,9 @@ func TestATemplateChangeReplacesTheStandingRun(t *testing.T) {
 	assert.Nil(t, w.theRun("reviewer-1", isListening).Status.CordonedAt, "a new template that is not ready takes nothing away")
 
 	w.kubelet("reviewer-2", listens)
-	w.eventually("only the new one stands", func(ctx context.Context) bool { return slices.Equal(w.standing(ctx, "reviewer"), []string{"reviewer-2"}) })
+	w.eventually("only the new one stands", func(ctx context.Context) bool {
+		return slices.Equal(w.standing(ctx, "reviewer"), []string{"reviewer-2"})
+	})
 	a = w.agentIs("reviewer", v1alpha1.AgentConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonStanding)
 	assert.Zero(t, a.Status.Recasts, "replacing is no recast")
 }
@@ -362,7 +364,9 @@ func TestKubectlScalesAnAgent(t *testing.T) {
 	assert.Equal(t, []string{"reviewer-1", "reviewer-2", "reviewer-3"}, w.standing(t.Context(), "reviewer"))
 
 	server.Kubectl(t, "scale", "agent/reviewer", "--replicas=1", "-n", w.namespace)
-	w.eventually("the one that listens stays", func(ctx context.Context) bool { return slices.Equal(w.standing(ctx, "reviewer"), []string{"reviewer-2"}) })
+	w.eventually("the one that listens stays", func(ctx context.Context) bool {
+		return slices.Equal(w.standing(ctx, "reviewer"), []string{"reviewer-2"})
+	})
 	server.Kubectl(t, "scale", "agent/reviewer", "--replicas=0", "-n", w.namespace)
 	w.agentIs("reviewer", v1alpha1.AgentConditionReady, metav1.ConditionFalse, v1alpha1.ReasonScaledToZero)
 	w.eventually("none stands", func(ctx context.Context) bool { return len(w.standing(ctx, "reviewer")) == 0 })

@@ -71,12 +71,16 @@ func TestScalingDownLosesNoQueue(t *testing.T) {
 	w.controller()
 	a := w.agent("reviewer", func(a *v1alpha1.Agent) { a.Spec.Replicas = ptr.To[int32](2) })
 	harnesses := map[string]*harness.Harness{"reviewer-1": w.up("reviewer-1"), "reviewer-2": w.up("reviewer-2")}
-	w.eventually("both are ready", func(ctx context.Context) bool { return w.Get(ctx, w.key("reviewer"), a) == nil && a.Status.ReadyReplicas == 2 })
+	w.eventually("both are ready", func(ctx context.Context) bool {
+		return w.Get(ctx, w.key("reviewer"), a) == nil && a.Status.ReadyReplicas == 2
+	})
 	on := map[string][]*v1alpha1.AgentRun{}
 	for i := range 4 { // each has one running and one queued
 		name := fmt.Sprint("work-", i)
 		w.deliver(a, name, harness.HoldPrefix+name)
-		r := w.theRun(name, func(r *v1alpha1.AgentRun) bool { return r.Status.Delivery != nil && r.Status.Delivery.AcceptedAt != nil })
+		r := w.theRun(name, func(r *v1alpha1.AgentRun) bool {
+			return r.Status.Delivery != nil && r.Status.Delivery.AcceptedAt != nil
+		})
 		on[r.Status.PodName] = append(on[r.Status.PodName], r)
 	}
 	require.Len(t, on["reviewer-1"], 2)

@@ -246,6 +246,7 @@ func reason(r *hearthv1.AgentRun) string {
 // process is one controller process.
 type process struct {
 	stop   func()
+	loads  *deliver.Loads
 	mu     sync.Mutex
 	writes map[string][]string    // by run, the reason that each committed write left
 	refuse func(run string) error // for each status write, before it is sent
@@ -280,7 +281,7 @@ func (w *world) controllerAt(now func() time.Time) *process {
 		Cache:      cacheOptions(w.ns),
 	})
 	require.NoError(w.t, err)
-	_, err = deliver.SetupWithManager(mgr, deliver.Options{
+	p.loads, err = deliver.SetupWithManager(mgr, deliver.Options{
 		Links: deliver.NewLinks(), Now: now, Log: slog.New(slog.DiscardHandler),
 		Timeouts: client.Timeouts{Dial: time.Second, Call: time.Second},
 	})

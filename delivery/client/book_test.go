@@ -120,3 +120,35 @@ func FuzzPage(f *testing.F) {
 		}
 	})
 }
+
+// What a target may hold that somebody waits for keeps its Pod from being taken away: an unrecorded result and a send of which nobody
+// knows what came are such.
+func TestWhatATargetMayHoldIsCounted(t *testing.T) {
+	const journal = "j"
+	finished := told("a", 1, wire.StateFinished)
+	recorded := finished
+	recorded.Recorded = true
+	for name, c := range map[string]struct {
+		entry entry
+		held  int
+	}{
+		"accepted":                           {entry{Attempt: Attempt{Seen: ref(told("a", 1, wire.StateAccepted)), SeenJournal: journal}}, 1},
+		"running":                            {entry{Attempt: Attempt{Seen: ref(told("a", 1, wire.StateRunning)), SeenJournal: journal}}, 1},
+		"ended, not recorded":                {entry{Attempt: Attempt{Seen: &finished, SeenJournal: journal}}, 1},
+		"ended and recorded":                 {entry{Attempt: Attempt{Seen: &recorded, SeenJournal: journal}}, 0},
+		"voided":                             {entry{Attempt: Attempt{Seen: ref(told("a", 1, wire.StateVoided)), SeenJournal: journal}}, 0},
+		"in a journal that was lost":         {entry{Attempt: Attempt{Seen: ref(told("a", 1, wire.StateRunning)), SeenJournal: "other"}}, 0},
+		"a call under way":                   {entry{Attempt: Attempt{InFlight: true}}, 1},
+		"sent, nobody knows what came":       {entry{Attempt: Attempt{Sent: delivery.Sent{Count: 1}}}, 1},
+		"sent and accepted, not told yet":    {entry{Attempt: Attempt{Sent: delivery.Sent{Count: 1, Outcome: delivery.SendAccepted}}}, 1},
+		"sent, and since found to be absent": {entry{Attempt: Attempt{Sent: delivery.Sent{Count: 1}, Absent: true}}, 0},
+		"not taken":                          {entry{Attempt: Attempt{Sent: delivery.Sent{Count: 1, Outcome: delivery.SendNotTaken}}}, 0},
+		"only looked for":                    {entry{}, 0},
+	} {
+		b := newBook()
+		b.entries[Key{RunUID: "uid-a", Attempt: 1}] = &c.entry
+		assert.Equal(t, c.held, b.held(journal), name)
+	}
+}
+
+func ref[T any](v T) *T { return &v }

@@ -6,7 +6,7 @@ type RefusalCode string
 
 // The refusal codes.
 const (
-	// RefusalMissingAgent: the Agent does not exist in the run's namespace.
+	// RefusalMissingAgent: the Agent does not exist in the run's namespace, or none was named and ad-hoc runs are off.
 	RefusalMissingAgent RefusalCode = "MissingAgent"
 	// RefusalConflictingFields: a field is set that admission resolves.
 	RefusalConflictingFields RefusalCode = "ConflictingFields"
@@ -14,7 +14,7 @@ const (
 	RefusalDeliveryDisabled RefusalCode = "DeliveryDisabled"
 	// RefusalWrongMode: Agents of this mode are not invoked by AgentRuns.
 	RefusalWrongMode RefusalCode = "WrongMode"
-	// RefusalReservedName: the name is one that the controller gives standing runs (R23).
+	// RefusalReservedName: the name is one that the controller gives standing runs, or runs that a schedule makes (R23).
 	RefusalReservedName RefusalCode = "ReservedName"
 	// RefusalInvalidTemplate: the Agent's goalTemplate cannot be filled.
 	RefusalInvalidTemplate RefusalCode = "InvalidTemplate"

@@ -100,6 +100,7 @@ func TestOneShotRunsThroughTheRealAPIServer(t *testing.T) {
 	generated := func(prefix string) func(*v1alpha1.AgentRun) {
 		return func(r *v1alpha1.AgentRun) { r.Name, r.GenerateName = "", prefix }
 	}
+	kubeconfig, printedFor := apiserver.Kubeconfig(t, server.As(t, user)), map[v1alpha1.RefusalCode]bool{}
 	const podNames = "Pod, Service and host are named as the run is"
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.AgentRun)
@@ -147,8 +148,16 @@ func TestOneShotRunsThroughTheRealAPIServer(t *testing.T) {
 				refused(t, err, string(c.code), c.field)
 				assert.Contains(t, err.Error(), c.says)
 			}
+			if printedFor[c.code] { // once for each code: kubectl takes its time
+				return
+			}
+			printedFor[c.code] = true
+			printed := kubectlCreates(t, kubeconfig, run)
+			assert.Contains(t, printed, c.field+": ", "a person reads which field it is")
+			assert.Contains(t, printed, c.says, "and what to do")
 		})
 	}
+	assert.Len(t, printedFor, 11, "each code but NamespaceNotServed, which is the binary's: see cmd/controller")
 	var runs v1alpha1.AgentRunList
 	require.NoError(t, w.user.List(ctx, &runs, client.InNamespace(w.namespace)))
 	assert.Empty(t, runs.Items, "nothing was stored")

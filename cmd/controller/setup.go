@@ -14,8 +14,10 @@ import (
 	"github.com/hearthdev/hearth/controller/admission/certs"
 	"github.com/hearthdev/hearth/controller/agent"
 	"github.com/hearthdev/hearth/controller/deliver"
+	"github.com/hearthdev/hearth/controller/retention"
 	"github.com/hearthdev/hearth/controller/run"
 	"github.com/hearthdev/hearth/controller/sandbox"
+	"github.com/hearthdev/hearth/controller/schedule"
 )
 
 // What config/webhook calls its objects.
@@ -65,6 +67,13 @@ func setup(mgr manager.Manager, keeper *certs.Keeper, o options, user string, lo
 	runs := &run.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now, Random: rand.Reader, Sandboxes: sandboxes}
 	if err := runs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("run controller: %w", err)
+	}
+	schedules := &schedule.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now}
+	if err := schedules.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("schedule controller: %w", err)
+	}
+	if err := retention.SetupWithManager(mgr, time.Now); err != nil {
+		return fmt.Errorf("retention: %w", err)
 	}
 	return nil
 }

@@ -3,129 +3,148 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
-	"github.com/hearthdev/hearth/delivery/journal"
-	"github.com/hearthdev/hearth/delivery/kontext"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/endpoint"
 	"github.com/hearthdev/hearth/runtime/standing"
 	"github.com/hearthdev/hearth/runtime/turn"
 )
 
-const (
-	defaultDataDir = "/var/lib/hearth"
-	defaultDrain   = 55 * time.Second // the Service default grace period of 90 s, less what cancelling and handing over take
-	maxQueue       = 1000
-	maxKeep        = 100_000
-)
+const defaultDataDir = "/var/lib/hearth"
 
-// config is everything that flags and environment say, parsed once.
+// config is what flags and environment say to every harness, parsed once.
 type config struct {
-	acpListen, deliveryListen, kontextListen string
-	deliveryScheme                           string
-	dataDir, goalFile                        string
-	concurrency, queue, keep                 int
-	drain, silence, startTimeout             time.Duration
-	permissions                              turn.Policy
-	command                                  []string
-	goal                                     string        // the content of goalFile
-	keys                                     endpoint.Keys // of port 4000; not flags, which everybody can read
+	acpListen, dataDir, goalFile string
+	silence, startTimeout, drain time.Duration
+	permissions                  turn.Policy
+	command                      []string
+	goal                         string        // the content of goalFile
+	keys                         endpoint.Keys // of port 4000; not flags, which everybody can read
+
+	policy string // permissions as they were given
 }
 
-// parse reads flags, then HEARTH_ variables for the flags not given: --data-dir is HEARTH_DATA_DIR.
-func parse(args, environ []string) (config, error) {
-	var c config
-	var permissions string
-	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	fs.SetOutput(os.Stderr)
-	fs.SetInterspersed(false)
-	fs.StringVar(&c.acpListen, "acp-listen", ":4000", "where agent clients connect; listening means ready")
-	fs.StringVar(&c.deliveryListen, "delivery-listen", fmt.Sprintf(":%d", wire.DefaultPort), "where work is delivered; off without "+envToken)
-	fs.StringVar(&c.kontextListen, "kontext-listen", fmt.Sprintf(":%d", kontext.DefaultPort), "where work is delivered by the older contract; off without "+kontext.TokenVariable)
-	fs.StringVar(&c.deliveryScheme, "delivery-scheme", string(wire.SchemeHTTPS), "HTTPS, or HTTP for a caller that cannot: it hides no goal from who reads the wire")
+// settings are a command's flags: those of every harness, and its own.
+type settings interface {
+	common() *config
+	flags(fs *pflag.FlagSet)
+	check() error
+}
+
+func (c *config) common() *config { return c }
+
+func (c *config) flags(fs *pflag.FlagSet) {
+	fs.StringVar(&c.acpListen, "acp-listen", endpoint.DefaultAddr, "where agent clients connect; listening means ready")
 	fs.StringVar(&c.dataDir, "data-dir", defaultDataDir, "journal, agents' homes and work directories")
-	fs.StringVar(&c.goalFile, "goal-file", "", "file with what the standing agent is told before every goal")
-	fs.IntVar(&c.concurrency, "concurrency", 1, "agent processes, and goals at once")
-	fs.IntVar(&c.queue, "queue", 1, "goals accepted beyond those")
-	fs.IntVar(&c.keep, "keep", journal.DefaultKeep, "recorded results kept")
-	fs.DurationVar(&c.drain, "drain", defaultDrain, "how long running goals may go on after SIGTERM")
 	fs.DurationVar(&c.silence, "silence", turn.DefaultSilence, "how long an agent may be silent within a goal")
 	fs.DurationVar(&c.startTimeout, "start-timeout", standing.DefaultStartTimeout, "how long an agent may take to answer after its start")
-	fs.StringVar(&permissions, "permissions", string(turn.Deny), "answer to permission questions: Deny or Allow")
+	fs.StringVar(&c.policy, "permissions", string(turn.Deny), "answer to permission questions: Deny or Allow")
+}
+
+// parse reads the flags of harness NAME, then HEARTH_ variables for the flags not given: --data-dir is HEARTH_DATA_DIR.
+func parse(name string, s settings, args, environ []string) error {
+	fs := pflag.NewFlagSet(name, pflag.ContinueOnError)
+	fs.SetOutput(os.Stderr)
+	fs.SetInterspersed(false)
+	s.flags(fs)
 	fs.Usage = func() {
 		_, _ = fmt.Fprint(os.Stderr, usage, "\nEach flag is also a variable: --data-dir is HEARTH_DATA_DIR.\n\n", fs.FlagUsages())
 	}
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
-			return c, err
+			return err
 		}
-		return c, fmt.Errorf("%w (%w)", err, errUsage)
+		return fmt.Errorf("%w (%w)", err, errUsage)
 	}
 	if err := fromEnvironment(fs, environ); err != nil {
-		return c, err
+		return err
 	}
+	c := s.common()
 	var err error
-	if c.permissions, err = turn.ParsePolicy(permissions); err != nil {
-		return c, fmt.Errorf("--permissions: %w", err)
+	if c.permissions, err = turn.ParsePolicy(c.policy); err != nil {
+		return fmt.Errorf("--permissions: %w", err)
 	}
 	if c.command = fs.Args(); len(c.command) == 0 {
-		return c, fmt.Errorf("no agent command: expected one after the flags, as in harness serve -- goose acp (%w)", errUsage)
+		return fmt.Errorf("no agent command: expected one after the flags, as in harness %s -- goose acp (%w)", name, errUsage)
 	}
-	return c, c.check()
+	if c.dataDir, err = filepath.Abs(c.dataDir); err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	return s.check()
 }
 
-func (c *config) check() error {
-	for _, n := range []struct {
-		flag          string
-		value, lo, hi int
-	}{
-		{"concurrency", c.concurrency, 1, standing.MaxConcurrency}, {"queue", c.queue, 0, maxQueue}, {"keep", c.keep, 1, maxKeep},
-	} {
-		if n.value < n.lo || n.value > n.hi {
-			return fmt.Errorf("--%s (%s): expected a number from %d to %d, got %d", n.flag, variable(n.flag), n.lo, n.hi, n.value)
-		}
-	}
-	for _, d := range []struct {
-		flag  string
-		value time.Duration
-		zero  bool
-	}{{"drain", c.drain, true}, {"silence", c.silence, false}, {"start-timeout", c.startTimeout, false}} {
+// period is a flag that holds a duration.
+type period struct {
+	flag  string
+	value time.Duration
+	zero  bool // it may be none
+}
+
+// check looks at the flags of every harness, and at a command's own periods.
+func (c *config) checkPeriods(own ...period) error {
+	for _, d := range append(own, period{"drain", c.drain, true}, period{"silence", c.silence, false}, period{"start-timeout", c.startTimeout, false}) {
 		if d.value < 0 || d.value == 0 && !d.zero {
 			return fmt.Errorf("--%s (%s): expected a positive duration such as 90s, got %s", d.flag, variable(d.flag), d.value)
 		}
 	}
-	if s := wire.Scheme(c.deliveryScheme); s != wire.SchemeHTTPS && s != wire.SchemeHTTP {
-		return fmt.Errorf("--delivery-scheme (%s): expected %s or %s, got %.16q", variable("delivery-scheme"), wire.SchemeHTTPS, wire.SchemeHTTP, s)
-	}
-	var err error
-	if c.dataDir, err = filepath.Abs(c.dataDir); err != nil {
-		return fmt.Errorf("--data-dir: %w", err)
-	}
-	return c.readGoal()
+	return nil
 }
 
-// readGoal reads the standing goal; an empty file is none.
+// readGoal reads the goal file, of which no more than a goal may be long is held in memory.
 func (c *config) readGoal() error {
-	if c.goalFile == "" {
-		return nil
-	}
-	info, err := os.Stat(c.goalFile)
+	f, err := os.Open(c.goalFile)
 	if err != nil {
 		return fmt.Errorf("--goal-file: %w", err)
 	}
-	if info.Size() > wire.MaxGoalBytes {
-		return fmt.Errorf("--goal-file %s: expected at most %d bytes, got %d", c.goalFile, wire.MaxGoalBytes, info.Size())
-	}
-	b, err := os.ReadFile(c.goalFile)
+	defer func() { _ = f.Close() }()
+	b, err := io.ReadAll(io.LimitReader(f, wire.MaxGoalBytes+1))
 	if err != nil {
 		return fmt.Errorf("--goal-file: %w", err)
+	}
+	if len(b) > wire.MaxGoalBytes {
+		return fmt.Errorf("--goal-file %s: expected at most %d bytes, got more", c.goalFile, wire.MaxGoalBytes)
 	}
 	c.goal = wire.CleanText(strings.TrimSpace(string(b)))
 	return nil
+}
+
+// conceal keeps processes of the same user from finding secrets in /proc. It comes before anything is read.
+func conceal() error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("make the process non-dumpable: %w", err)
+	}
+	return nil
+}
+
+// takeSecrets reads the keys of port 4000 and returns the environment that agents get, in which no secret is left.
+func (c *config) takeSecrets(environ []string, log *slog.Logger) ([]string, error) {
+	var err error
+	if c.keys, err = peoplesKeys(environ); err != nil {
+		return nil, err
+	}
+	agentEnv, err := scrub(environ)
+	if err != nil {
+		return nil, err
+	}
+	if os.Geteuid() == 0 {
+		log.Warn("running as root: an agent of the same user can read this process's memory, secrets included")
+	}
+	return agentEnv, nil
+}
+
+// pool is the configuration of a pool of agents.
+func (c *config) pool(agentEnv []string, concurrency int, log *slog.Logger, onChange func(wire.AgentInfo)) standing.Config {
+	return standing.Config{
+		Command: c.command, Env: agentEnv, DataDir: c.dataDir, Concurrency: concurrency, Permissions: c.permissions,
+		Silence: c.silence, StartTimeout: c.startTimeout, Log: log, Now: time.Now, Version: version(), OnChange: onChange,
+	}
 }

@@ -27,7 +27,7 @@ var secrets = []string{envToken, envView, envSteer, kontext.TokenVariable, "KONV
 var serviceLink = regexp.MustCompile(`^HEARTH_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
 // kinds are the words for what flags hold.
-var kinds = map[string]string{"int": "whole number", "duration": "duration such as 90s", "string": "text"}
+var kinds = map[string]string{"int": "whole number", "int64": "whole number", "duration": "duration such as 90s", "string": "text"}
 
 // variable is the environment's name of a flag.
 func variable(flag string) string {
@@ -55,7 +55,7 @@ func fromEnvironment(fs *pflag.FlagSet, environ []string) error {
 				return fmt.Errorf("%s: expected a %s, got %.64q", name, kinds[f.Value.Type()], value)
 			}
 		case f == nil && !slices.Contains(known, name) && !serviceLink.MatchString(name):
-			return fmt.Errorf("%.64s: no such variable; the nearest is %s", name, nearest(name, known))
+			return fmt.Errorf("%.64s: harness %s has no such variable; the nearest is %s", name, fs.Name(), nearest(name, known))
 		}
 	}
 	return nil

@@ -4,6 +4,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,8 +17,9 @@ import (
 	"github.com/hearthdev/hearth/test/llm"
 )
 
-// The whole harness with real goose and a scripted model, without a cluster. HEARTH_GOOSE is the path of goose's binary.
-func TestAHarnessCarriesOutGoalsWithRealGoose(t *testing.T) {
+// realGoose makes a place's agent real goose with a scripted model. HEARTH_GOOSE is the path of goose's binary.
+func realGoose(t *testing.T, p *place) {
+	t.Helper()
 	path := os.Getenv("HEARTH_GOOSE")
 	if path == "" {
 		require.NotEqual(t, "1", os.Getenv("HEARTH_REQUIRE_REAL"), "HEARTH_GOOSE is not set: it is the path of a goose binary, see hack/goose/install.sh")
@@ -25,12 +29,54 @@ func TestAHarnessCarriesOutGoalsWithRealGoose(t *testing.T) {
 	t.Cleanup(func() { model.CloseClientConnections(); model.Close() })
 	link := filepath.Join(t.TempDir(), "goose")
 	require.NoError(t, os.Symlink(path, link))
-	p := newPlace(t)
 	p.command = []string{link, "acp"}
 	p.env = []string{
 		"GOOSE_PROVIDER=openai", "GOOSE_MODEL=test-model", "OPENAI_API_KEY=x", "OPENAI_HOST=" + model.URL,
 		"GOOSE_DISABLE_KEYRING=1", "GOOSE_TELEMETRY_OFF=1", "GOOSE_DISABLE_SESSION_NAMING=true",
 	}
+}
+
+// R11, R30: one goal, one exit code, with real goose; SIGTERM during its shell leaves no process.
+func TestAOneShotHarnessWithRealGoose(t *testing.T) {
+	run := func(goal string, args ...string) (*task, *booted) {
+		k := newTask(t, goal)
+		realGoose(t, k.place)
+		return k, k.start(append(args, "--permissions=Allow")...)
+	}
+	k, b := run("shell: echo from a shell\nsay: done\nusage: 1000 50")
+	require.Equal(t, 0, b.code(), b.log.String())
+	assert.Contains(t, k.envelope().Output.Value, "done")
+	assert.Greater(t, *k.envelope().Usage.TotalTokens, int64(1050), "of both model calls")
+	assert.Contains(t, b.out.String(), "done\n")
+
+	k, b = run("shell: true\nslow: 1000", "--budget-tokens=10")
+	assert.Equal(t, 2, b.code())
+	assert.Equal(t, wire.ReasonBudgetExceeded, k.envelope().Reason)
+
+	k, b = run("fail: 400")
+	assert.Equal(t, 1, b.code())
+	assert.Equal(t, wire.ReasonAgentError, k.envelope().Reason)
+
+	pids := filepath.Join(t.TempDir(), "pids")
+	k, b = run("shell: setsid sleep 1000 & echo $! >" + pids + "; sleep 1001")
+	pid := 0
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(pids) //nolint:gosec // a test's own file
+		if err == nil {
+			pid, err = strconv.Atoi(strings.TrimSpace(string(text)))
+		}
+		return err == nil
+	}, patience, tick)
+	b.signal(syscall.SIGTERM)
+	assert.Equal(t, 1, b.code())
+	assert.Equal(t, wire.OutcomeCancelled, k.envelope().Outcome)
+	assert.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
+}
+
+// The whole harness with real goose and a scripted model, without a cluster.
+func TestAHarnessCarriesOutGoalsWithRealGoose(t *testing.T) {
+	p := newPlace(t)
+	realGoose(t, p)
 	b := p.ready("--permissions=Allow", "--concurrency=2", "--queue=4")
 	assert.Equal(t, "goose", b.boot.Agent.Name)
 	marker := filepath.Join(t.TempDir(), "marker")

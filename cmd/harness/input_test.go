@@ -27,8 +27,8 @@ func TestBadInputGetsOneClearMessage(t *testing.T) {
 		code int
 		says []string
 	}{
-		"no command":             {args: []string{}, code: 2, says: []string{"expected serve or version"}},
-		"unknown command":        {args: []string{"server"}, code: 2, says: []string{`"server"`, "expected serve or version"}},
+		"no command":             {args: []string{}, code: 2, says: []string{"expected serve, run or version"}},
+		"unknown command":        {args: []string{"server"}, code: 2, says: []string{`"server"`, "expected serve, run or version"}},
 		"unknown flag":           {args: []string{"serve", "--quue=1"}, code: 2, says: []string{"unknown flag: --quue", "usage:"}},
 		"no agent command":       {args: []string{"serve"}, code: 2, says: []string{"no agent command", "goose acp"}},
 		"agent not found":        {args: []string{"serve", "--", "no-such-agent"}, code: 1, says: []string{`"no-such-agent"`, "PATH"}},
@@ -41,7 +41,7 @@ func TestBadInputGetsOneClearMessage(t *testing.T) {
 		"duration out of range":  {env: []string{"HEARTH_SILENCE=0s"}, code: 1, says: []string{"HEARTH_SILENCE", "positive duration"}},
 		"permissions":            {env: []string{"HEARTH_PERMISSIONS=Perhaps"}, code: 1, says: []string{"--permissions", "Deny or Allow"}},
 		"goal file missing":      {env: []string{"HEARTH_GOAL_FILE=/no/such/file"}, code: 1, says: []string{"--goal-file", "/no/such/file"}},
-		"goal file too large":    {env: []string{"HEARTH_GOAL_FILE=" + big}, code: 1, says: []string{"--goal-file", "at most 262144 bytes"}},
+		"goal file too large":    {env: []string{"HEARTH_GOAL_FILE=" + big}, code: 1, says: []string{"--goal-file", "at most 262144 bytes, got more"}},
 		"pod name missing":       {env: []string{"POD_NAME="}, code: 1, says: []string{"POD_NAME", "downward API"}},
 		"pod UID missing":        {env: []string{"POD_UID="}, code: 1, says: []string{"POD_UID", "downward API"}},
 		"namespace missing":      {env: []string{"POD_NAMESPACE="}, code: 1, says: []string{"POD_NAMESPACE", "downward API"}},
@@ -118,7 +118,7 @@ func TestALockedJournalNamesItsPath(t *testing.T) {
 }
 
 func TestVersionAndHelp(t *testing.T) {
-	for _, args := range [][]string{{"version"}, {"help"}, {"serve", "--help"}} {
+	for _, args := range [][]string{{"version"}, {"help"}, {"serve", "--help"}, {"run", "--help"}} {
 		out, err := exec.CommandContext(t.Context(), binary, args...).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		assert.NotEmpty(t, out)
@@ -126,7 +126,7 @@ func TestVersionAndHelp(t *testing.T) {
 }
 
 func TestFlagsWinOverTheEnvironmentAndServiceLinksAreIgnored(t *testing.T) {
-	c, err := parse([]string{"--queue=3", "--", "agent", "--flag-of-its-own"}, []string{
+	c, err := parseServe([]string{"--queue=3", "--", "agent", "--flag-of-its-own"}, []string{
 		"HEARTH_QUEUE=7", "HEARTH_DRAIN=5s", "HEARTH_PERMISSIONS=allow", "HEARTH_SLOT=0-X", "UNRELATED=x",
 		"HEARTH_SERVICE_HOST=10.0.0.1", "HEARTH_SERVICE_PORT=4000", "HEARTH_SERVICE_PORT_ACP=4000", "HEARTH_PORT=tcp://10.0.0.1:4000",
 		"HEARTH_REVIEWER_1_PORT_4000_TCP=tcp://10.0.0.1:4000", "HEARTH_REVIEWER_1_PORT_4000_TCP_PROTO=tcp", "HEARTH_REVIEWER_1_PORT_4000_TCP_ADDR=10.0.0.1",
@@ -136,7 +136,7 @@ func TestFlagsWinOverTheEnvironmentAndServiceLinksAreIgnored(t *testing.T) {
 	assert.Equal(t, 5*time.Second, c.drain)
 	assert.Equal(t, turn.Allow, c.permissions)
 	assert.Equal(t, []string{"agent", "--flag-of-its-own"}, c.command)
-	_, err = parse([]string{"--help"}, nil)
+	_, err = parseServe([]string{"--help"}, nil)
 	require.ErrorIs(t, err, pflag.ErrHelp)
 }
 

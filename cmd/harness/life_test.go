@@ -297,7 +297,7 @@ func TestTheRootSecretIsOutOfTheAgentsReach(t *testing.T) {
 func TestABrokenListenerOn4000EndsTheHarness(t *testing.T) {
 	p := newPlace(t)
 	log := newLines()
-	cfg, err := parse([]string{"--acp-listen=127.0.0.1:0", "--data-dir=" + p.dir, "--", p.command[0]}, nil)
+	cfg, err := parseServe([]string{"--acp-listen=127.0.0.1:0", "--data-dir=" + p.dir, "--", p.command[0]}, nil)
 	require.NoError(t, err)
 	h := newHarness(cfg, slog.New(slog.NewTextHandler(log, nil)))
 	h.agents.pool, err = standing.New(standing.Config{
@@ -341,7 +341,7 @@ func TestAnAgentThatNeverStartsEndsTheHarness(t *testing.T) {
 	log := newLines()
 	keys, err := challenge.Derive([]byte(token), podUID)
 	require.NoError(t, err)
-	cfg, err := parse([]string{"--acp-listen=127.0.0.1:0", "--delivery-listen=127.0.0.1:0", "--data-dir=" + p.dir, "--", "/bin/false"}, nil)
+	cfg, err := parseServe([]string{"--acp-listen=127.0.0.1:0", "--delivery-listen=127.0.0.1:0", "--data-dir=" + p.dir, "--", "/bin/false"}, nil)
 	require.NoError(t, err)
 	h := newHarness(cfg, slog.New(slog.NewTextHandler(log, nil)))
 	h.agents.pool, err = standing.New(standing.Config{

@@ -1,13 +1,13 @@
-// Command harness keeps an agent standing in its Pod and takes deliveries for it (SPEC.md, Harness).
+// Command harness keeps an agent standing in its Pod and takes deliveries for it, or does one goal and exits (SPEC.md, Harness).
 //
 //	harness serve [flags] -- goose acp
+//	harness run [flags] -- goose acp
 //	harness version
 package main
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -17,14 +17,33 @@ import (
 )
 
 const usage = `usage: harness serve [flags] -- COMMAND [ARGUMENT...]
+       harness run [flags] -- COMMAND [ARGUMENT...]
        harness version
 `
 
-// errUsage marks what the caller typed wrong; it exits with 2.
-var errUsage = errors.New("see harness serve --help")
+// errUsage marks what the caller typed wrong; it exits with 2, but for run, which has another use of that.
+var errUsage = errors.New("see harness serve --help, or harness run --help")
 
 func main() {
-	err := run(os.Args[1:], os.Stdout)
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	signals := make(chan os.Signal, 2)
+	var err error
+	switch command, args := arguments(os.Args); command {
+	case "run":
+		signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+		os.Exit(runOnce(args, signals, os.Stdout, log))
+	case "serve":
+		signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+		err = serve(args, signals, log)
+	case "version":
+		_, err = fmt.Println(version())
+	case "help", "-h", "--help":
+		_, err = fmt.Print(usage)
+	case "":
+		err = fmt.Errorf("no command: expected serve, run or version (%w)", errUsage)
+	default:
+		err = fmt.Errorf("unknown command %.32q: expected serve, run or version (%w)", command, errUsage)
+	}
 	switch {
 	case err == nil, errors.Is(err, pflag.ErrHelp):
 	case errors.Is(err, errUsage):
@@ -33,25 +52,5 @@ func main() {
 	default:
 		fmt.Fprintln(os.Stderr, "harness:", oneLine(err))
 		os.Exit(1)
-	}
-}
-
-func run(args []string, out io.Writer) error {
-	if len(args) == 0 {
-		return fmt.Errorf("no command: expected serve or version (%w)", errUsage)
-	}
-	switch args[0] {
-	case "serve":
-		signals := make(chan os.Signal, 2)
-		signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
-		return serve(args[1:], signals, slog.New(slog.NewTextHandler(os.Stderr, nil)))
-	case "version":
-		_, err := fmt.Fprintln(out, version())
-		return err
-	case "help", "-h", "--help":
-		_, err := fmt.Fprint(out, usage)
-		return err
-	default:
-		return fmt.Errorf("unknown command %.32q: expected serve or version (%w)", args[0], errUsage)
 	}
 }

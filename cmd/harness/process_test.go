@@ -90,7 +90,8 @@ func (p *place) environ() []string {
 type booted struct {
 	*place
 	cmd  *exec.Cmd
-	log  *lines
+	log  *lines        // stderr, and stdout of serve
+	out  *lines        // stdout of run
 	exit chan struct{} // closed when it ended
 	err  error         // how, after exit
 	boot wire.ChallengeAnswer
@@ -98,9 +99,14 @@ type booted struct {
 
 func (p *place) start(args ...string) *booted {
 	p.t.Helper()
-	b := &booted{place: p, log: newLines(), exit: make(chan struct{})}
-	b.cmd = exec.CommandContext(context.WithoutCancel(p.t.Context()), binary, append(append([]string{"serve"}, args...), append([]string{"--"}, p.command...)...)...)
-	b.cmd.Env, b.cmd.Stdout, b.cmd.Stderr = p.environ(), b.log, b.log
+	log := newLines()
+	return p.launch(&booted{place: p, log: log, out: log, exit: make(chan struct{})}, "serve", p.environ(), args)
+}
+
+func (p *place) launch(b *booted, command string, environ, args []string) *booted {
+	p.t.Helper()
+	b.cmd = exec.CommandContext(context.WithoutCancel(p.t.Context()), binary, append(append([]string{command}, args...), append([]string{"--"}, p.command...)...)...)
+	b.cmd.Env, b.cmd.Stdout, b.cmd.Stderr = environ, b.out, b.log
 	b.cmd.WaitDelay = 5 * time.Second // an orphan of a killed harness may hold its stderr
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.credential}
 	require.NoError(p.t, b.cmd.Start())
@@ -294,4 +300,20 @@ func (l *lines) awaitNth(t *testing.T, pattern string, n int) string {
 			require.Fail(t, "it never said "+pattern, l.String())
 		}
 	}
+}
+
+const tick = 5 * time.Millisecond
+
+// childrenOf are the processes that a process started.
+func childrenOf(t *testing.T, pid int) []string {
+	t.Helper()
+	threads, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+	require.NoError(t, err)
+	var out []string
+	for _, file := range threads {
+		if b, err := os.ReadFile(file); err == nil { //nolint:gosec // a file of /proc
+			out = append(out, strings.Fields(string(b))...)
+		}
+	}
+	return out
 }

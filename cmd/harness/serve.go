@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/hearthdev/hearth/delivery/journal"
 	"github.com/hearthdev/hearth/delivery/kontext"
 	"github.com/hearthdev/hearth/delivery/server"
@@ -25,7 +23,7 @@ const endLimit = 15 * time.Second
 
 // harness is one boot.
 type harness struct {
-	cfg    config
+	cfg    serveConfig
 	log    *slog.Logger
 	agents *agents
 	door   *door
@@ -37,7 +35,7 @@ type harness struct {
 	served  chan error
 }
 
-func newHarness(cfg config, log *slog.Logger) *harness {
+func newHarness(cfg serveConfig, log *slog.Logger) *harness {
 	h := &harness{cfg: cfg, log: log, agents: &agents{standing: cfg.goal}, fatal: make(chan error, 1)}
 	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: cfg.acpListen, Keys: cfg.keys, Log: log, Ended: h.fail})}
 	return h
@@ -45,12 +43,11 @@ func newHarness(cfg config, log *slog.Logger) *harness {
 
 // serve boots in the order of SPEC.md, Harness, and blocks until the harness ended.
 func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
-	// Before anything is read: a process of the same user must not find the secrets in /proc.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("make the process non-dumpable: %w", err)
+	if err := conceal(); err != nil {
+		return err
 	}
 	environ := os.Environ()
-	cfg, err := parse(args, environ)
+	cfg, err := parseServe(args, environ)
 	if err != nil {
 		return err
 	}
@@ -62,24 +59,14 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if cfg.keys, err = peoplesKeys(environ); err != nil {
-		return err
-	}
-	agentEnv, err := scrub(environ)
+	agentEnv, err := cfg.takeSecrets(environ, log)
 	if err != nil {
 		return err
-	}
-	if os.Geteuid() == 0 {
-		log.Warn("running as root: an agent of the same user can read this process's memory, secrets included")
 	}
 	h := newHarness(cfg, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	h.agents.pool, err = standing.New(standing.Config{
-		Command: cfg.command, Env: agentEnv, DataDir: cfg.dataDir, Concurrency: cfg.concurrency, Permissions: cfg.permissions,
-		Silence: cfg.silence, StartTimeout: cfg.startTimeout, Log: log, Now: time.Now, Version: version(),
-		OnChange: func(info wire.AgentInfo) { h.agentChanged(ctx, info) },
-	})
+	h.agents.pool, err = standing.New(cfg.pool(agentEnv, cfg.concurrency, log, func(info wire.AgentInfo) { h.agentChanged(ctx, info) }))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/hearthdev/hearth/delivery/journal"
+	"github.com/hearthdev/hearth/delivery/kontext"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/runtime/standing"
+)
+
+const (
+	defaultDrain = 55 * time.Second // the Service default grace period of 90 s, less what cancelling and handing over take
+	maxQueue     = 1000
+	maxKeep      = 100_000
+)
+
+// serveConfig is what flags and environment say to harness serve.
+type serveConfig struct {
+	config
+	deliveryListen, kontextListen string
+	deliveryScheme                string
+	concurrency, queue, keep      int
+}
+
+func parseServe(args, environ []string) (serveConfig, error) {
+	var c serveConfig
+	err := parse("serve", &c, args, environ)
+	return c, err
+}
+
+func (c *serveConfig) flags(fs *pflag.FlagSet) {
+	c.config.flags(fs)
+	fs.StringVar(&c.deliveryListen, "delivery-listen", fmt.Sprintf(":%d", wire.DefaultPort), "where work is delivered; off without "+envToken)
+	fs.StringVar(&c.kontextListen, "kontext-listen", fmt.Sprintf(":%d", kontext.DefaultPort), "where work is delivered by the older contract; off without "+kontext.TokenVariable)
+	fs.StringVar(&c.deliveryScheme, "delivery-scheme", string(wire.SchemeHTTPS), "HTTPS, or HTTP for a caller that cannot: it hides no goal from who reads the wire")
+	fs.StringVar(&c.goalFile, "goal-file", "", "file with what the standing agent is told before every goal")
+	fs.IntVar(&c.concurrency, "concurrency", 1, "agent processes, and goals at once")
+	fs.IntVar(&c.queue, "queue", 1, "goals accepted beyond those")
+	fs.IntVar(&c.keep, "keep", journal.DefaultKeep, "recorded results kept")
+	fs.DurationVar(&c.drain, "drain", defaultDrain, "how long running goals may go on after SIGTERM")
+}
+
+func (c *serveConfig) check() error {
+	for _, n := range []struct {
+		flag          string
+		value, lo, hi int
+	}{
+		{"concurrency", c.concurrency, 1, standing.MaxConcurrency}, {"queue", c.queue, 0, maxQueue}, {"keep", c.keep, 1, maxKeep},
+	} {
+		if n.value < n.lo || n.value > n.hi {
+			return fmt.Errorf("--%s (%s): expected a number from %d to %d, got %d", n.flag, variable(n.flag), n.lo, n.hi, n.value)
+		}
+	}
+	if err := c.checkPeriods(); err != nil {
+		return err
+	}
+	if s := wire.Scheme(c.deliveryScheme); s != wire.SchemeHTTPS && s != wire.SchemeHTTP {
+		return fmt.Errorf("--delivery-scheme (%s): expected %s or %s, got %.16q", variable("delivery-scheme"), wire.SchemeHTTPS, wire.SchemeHTTP, s)
+	}
+	if c.goalFile == "" {
+		return nil
+	}
+	return c.readGoal()
+}

@@ -207,9 +207,23 @@ func (m *model) steps() map[string]func(*rapid.T) {
 	controller := func() *modelController { return rapid.SampledFrom(m.controllers).Draw(m.t, "controller") }
 	reconcile := func(*rapid.T) { m.reconcile(controller()) }
 	sync := func(*rapid.T) { controller().cache = m.api.copy() }
+	pass := func(*rapid.T) { // what usually happens: the cache catches up, and a pass follows
+		c := controller()
+		c.cache = m.api.copy()
+		m.reconcile(c)
+	}
+	allReady := func(*rapid.T) {
+		for _, r := range m.api.sorted() {
+			if alive(r) && !m.broken[image(r)] {
+				m.become(r, metav1.ConditionTrue)
+			}
+		}
+	}
 	return map[string]func(*rapid.T){
-		"reconcile": reconcile, "reconcile again": reconcile, "reconcile once more": reconcile,
-		"cache": sync, "cache again": sync,
+		"pass": pass, "another pass": pass, "one more pass": pass, "and a pass": pass,
+		"all ready": allReady, "all ready again": allReady,
+		"reconcile": reconcile, "reconcile again": reconcile,
+		"cache": sync,
 		"restart": func(*rapid.T) { m.start(controller()) },
 		"time": func(*rapid.T) {
 			m.now = m.now.Add(rapid.SampledFrom([]time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second, drain}).Draw(m.t, "time"))

@@ -108,9 +108,7 @@ func (p *place) agent(change func(*v1alpha1.AgentSpec)) *v1alpha1.Agent {
 
 func (p *place) eventually(what string, look func() bool) {
 	p.t.Helper()
-	began := time.Now()
 	require.Eventually(p.t, look, patience, beat, what)
-	p.t.Log(what, time.Since(began))
 }
 
 func (p *place) runs() []v1alpha1.AgentRun {
@@ -195,7 +193,9 @@ func TestAScheduleMakesRunsAndKeepsTheNewest(t *testing.T) {
 // cannot make it says nothing that is not so. Its record is gone at once (ttl 0), and yet there is no second run for the time.
 func TestAControllerThatDiesBetweenRunAndStatusMakesOneRun(t *testing.T) {
 	p := newPlace(t)
-	a := p.agent(func(s *v1alpha1.AgentSpec) { s.Schedule.Cron, s.TTLSecondsAfterFinished = "0 * * * *", ptr.To[int64](0) })
+	a := p.agent(func(s *v1alpha1.AgentSpec) {
+		s.Schedule.Cron, s.TTLSecondsAfterFinished = "0 * * * *", ptr.To[int64](0)
+	})
 	key := client.ObjectKeyFromObject(a)
 	stop := p.run(interceptor.Funcs{})
 	p.eventually("a promise", func() bool { return p.Get(t.Context(), key, a) == nil && a.Status.NextScheduleTime != nil })

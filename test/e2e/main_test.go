@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/rand"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/hearthdev/hearth/test/cluster"
 )
@@ -59,6 +61,7 @@ func TestMain(m *testing.M) {
 	if file := os.Getenv(envWiretap); file != "" {
 		os.Exit(beWiretap(file))
 	}
+	ctrl.SetLogger(logr.Discard()) // of the double of TestSandbox
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	started := time.Now()
 	if err := setup(ctx); err != nil {

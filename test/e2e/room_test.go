@@ -118,6 +118,13 @@ func (r *room) waitReady(name string) {
 	})
 }
 
+func (r *room) readAgent(name string) *hearthv1.Agent {
+	r.t.Helper()
+	var agent hearthv1.Agent
+	require.NoError(r.t, suite.Client.Get(r.t.Context(), r.key(name), &agent))
+	return &agent
+}
+
 // sparse is a run as a user writes it.
 func (r *room) sparse(name, agent string, parameters map[string]string) *hearthv1.AgentRun {
 	return &hearthv1.AgentRun{

@@ -20,6 +20,9 @@ import (
 //go:embed crd.yaml
 var crd []byte
 
+// FieldOwner is under what name the CRD is applied: it tells a double's from a real one.
+const FieldOwner = "sandbox-double"
+
 const (
 	lookEvery = 50 * time.Millisecond
 	patience  = 30 * time.Second
@@ -31,7 +34,7 @@ func Install(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("sandbox-double"), client.ForceOwnership)
+	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(FieldOwner), client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("install the CRD: %w", err)
 	}

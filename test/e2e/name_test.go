@@ -1,0 +1,89 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+)
+
+const (
+	// nameLimit is R10's: how long after ACPReady the name of the run's Service may take to answer.
+	nameLimit = 10 * time.Second
+	nameEvery = 100 * time.Millisecond
+)
+
+// serviceName is the name of a run's headless Service, as Pods ask for it.
+func serviceName(pod *corev1.Pod) string {
+	return pod.Name + "." + pod.Namespace + ".svc.cluster.local"
+}
+
+// nameLeadsTo the agent, and to nobody else, within ten seconds of ACPReady.
+func (r *room) nameLeadsTo(pod *corev1.Pod, since time.Time) {
+	r.t.Helper()
+	ctx, cancel := context.WithDeadline(r.t.Context(), since.Add(nameLimit))
+	defer cancel()
+	var addresses []string
+	err := errors.New("not asked")
+	for err != nil || len(addresses) == 0 {
+		addresses, err = r.lookup(ctx, pod)
+		select {
+		case <-ctx.Done():
+			require.Fail(r.t, "the name of the run's Service does not answer", "%s within %s of ACPReady: %v", serviceName(pod), nameLimit, err)
+		case <-time.After(nameEvery):
+		}
+	}
+	took := time.Since(since)
+	require.Equal(r.t, []string{pod.Status.PodIP}, addresses)
+	require.NoError(r.t, r.dial(ctx, pod, net.JoinHostPort(addresses[0], "4000")), "what the name resolves to is dialled")
+	r.t.Logf("%s answered %s after ACPReady", serviceName(pod), took.Round(time.Millisecond))
+}
+
+// lookup asks the DNS server that the Pod asks, from this machine; when the node is another one the Pod asks itself.
+func (r *room) lookup(ctx context.Context, pod *corev1.Pod) ([]string, error) {
+	if len(podProcesses(pod)) == 0 {
+		return r.lookupInside(ctx, pod)
+	}
+	server := ""
+	for line := range strings.Lines(r.sh(ctx, pod, "cat /etc/resolv.conf")) {
+		if words := strings.Fields(line); len(words) == 2 && words[0] == "nameserver" && server == "" {
+			server = net.JoinHostPort(words[1], "53")
+		}
+	}
+	if server == "" {
+		return nil, errors.New("the Pod has no nameserver")
+	}
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{Timeout: dialLimit}).DialContext(ctx, network, server)
+	}}
+	return resolver.LookupHost(ctx, serviceName(pod)+".")
+}
+
+// lookupInside reads the addresses of busybox's nslookup, which come after the name.
+func (r *room) lookupInside(ctx context.Context, pod *corev1.Pod) ([]string, error) {
+	out, err := suite.Exec(ctx, client.ObjectKeyFromObject(pod), hearthv1.AgentContainer, "nslookup", "-type=a", serviceName(pod)+".")
+	if strings.Contains(out, "NXDOMAIN") {
+		return nil, &net.DNSError{Err: "no such host", Name: serviceName(pod), IsNotFound: true}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	_, answer, _ := strings.Cut(out, "Name:")
+	var addresses []string
+	for line := range strings.Lines(answer) {
+		if address, ok := strings.CutPrefix(line, "Address: "); ok {
+			addresses = append(addresses, strings.TrimSpace(address))
+		}
+	}
+	return addresses, nil
+}

@@ -26,8 +26,8 @@ var (
 	digestPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 )
 
-// newEnding projects an envelope (R27). It comes from an agent's Pod: whatever it holds, the record is valid and bounded.
-func newEnding(now time.Time, e wire.Envelope) Ending {
+// NewEnding projects an envelope (R27), recorded now. It comes from an agent's Pod: whatever it holds, the record is valid and bounded.
+func NewEnding(now time.Time, e wire.Envelope) Ending {
 	out := Ending{Outcome: e.Outcome, Reason: Reason(e.Reason), Message: cut(e.Message, MaxMessageBytes), Usage: usage(e.Usage),
 		CompletionTime: e.Timing.FinishedAt, RecordedAt: now}
 	switch e.Outcome {
@@ -59,17 +59,18 @@ func newEnding(now time.Time, e wire.Envelope) Ending {
 // Shrink cuts an ending further after the API server refused it as too large or invalid (fault row 56): first short, then
 // nothing but the reason. false: there is nothing left to cut.
 func (e Ending) Shrink() (Ending, bool) {
-	big := e.Output != nil && len(e.Output.Value) > shrunkOutputBytes || len(e.Message) > shrunkMessageBytes
+	big := e.Output != nil && len(e.Output.Value) > shrunkOutputBytes || len(e.Message) > shrunkMessageBytes || len(e.Data) > shrunkMessageBytes
 	if big {
 		e.cutOutput(shrunkOutputBytes)
+		e.Data = cut(e.Data, shrunkMessageBytes)
 		e.Message = cut(e.Message, shrunkMessageBytes-len(cutNote)) + cutNote
 		return e, true
 	}
-	if e.Output == nil && e.Usage == nil && e.Message == cutNote[1:] {
+	if e.Output == nil && e.Usage == nil && e.Data == "" && e.Message == cutNote[1:] {
 		return e, false
 	}
 	e.cutOutput(0)
-	e.Output, e.Usage, e.Message = nil, nil, cutNote[1:]
+	e.Output, e.Usage, e.Data, e.Message = nil, nil, "", cutNote[1:]
 	return e, true
 }
 

@@ -96,6 +96,16 @@ func TestARefusedRecordShrinksAndStops(t *testing.T) {
 	assert.Len(t, e.Output.Value, MaxOutputBytes, "a value is not changed behind its holder's back")
 	_, ok = bare.Shrink()
 	assert.False(t, ok)
+
+	foreign := Ending{Reason: ReasonTargetLost, Message: "m", Data: strings.Repeat("€", 1000)}
+	short, ok = foreign.Shrink()
+	require.True(t, ok)
+	assert.Equal(t, strings.Repeat("€", shrunkMessageBytes/3), short.Data)
+	bare, ok = short.Shrink()
+	require.True(t, ok)
+	assert.Empty(t, bare.Data)
+	_, ok = bare.Shrink()
+	assert.False(t, ok)
 }
 
 func TestALossIsCountedAndItsRunningIsNotWaiting(t *testing.T) {

@@ -107,7 +107,7 @@ func (c situation) record(a *wire.Attempt) Decision {
 	if e.Outcome == wire.OutcomeInterrupted {
 		p.Losses++
 	}
-	s := ended(p, newEnding(c.now, *e))
+	s := ended(p, NewEnding(c.now, *e))
 	return Decision{Action: ActionRecord, Status: &s}
 }
 

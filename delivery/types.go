@@ -114,12 +114,14 @@ type Status struct {
 // Ending is the terminal record. It is written once, together with everything else in Status, and never changes (I2).
 type Ending struct {
 	// Outcome is empty when the end is the controller's word and not an envelope's.
-	Outcome        wire.Outcome
-	Reason         Reason
-	Message        string
-	Output         *wire.Output
-	Usage          *wire.Usage
-	Truncation     *wire.Truncation
+	Outcome    wire.Outcome
+	Reason     Reason
+	Message    string
+	Output     *wire.Output
+	Usage      *wire.Usage
+	Truncation *wire.Truncation
+	// Data is what a runtime that knows no envelope left, as it was, at most MaxMessageBytes of valid text; never of a delivered run.
+	Data           string
 	CompletionTime time.Time // the harness's clock if an envelope ended it
 	RecordedAt     time.Time // the controller's clock
 	// DurationSeconds is the run's own time; nil when it is not known.

@@ -2,7 +2,6 @@ package deliver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/record"
 	"github.com/hearthdev/hearth/delivery"
 	"github.com/hearthdev/hearth/delivery/client"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
@@ -33,8 +33,6 @@ const (
 	maxRefusalWrites = 64
 	// gathered is how long changes of what an Agent's standing runs hold are gathered before it is looked at: a busy one changes often.
 	gathered = 100 * time.Millisecond
-	// maxShrinks bounds how often a record is cut further; delivery.Ending.Shrink ends sooner.
-	maxShrinks = 4
 )
 
 // courier is what the three reconcilers share.
@@ -73,30 +71,28 @@ func (c *courier) write(ctx context.Context, run *hearthv1.AgentRun) error {
 	return nil
 }
 
-// writeStatus writes a wanted status unless it is stored already. A terminal one that the API server refuses as too large or
-// invalid is cut further and tried again (fault row 56).
+// writeStatus writes a wanted status unless it is stored already. A terminal one that is refused is cut further (fault row 56).
 func (c *courier) writeStatus(ctx context.Context, run *hearthv1.AgentRun, want delivery.Status, at endpoint) (*hearthv1.AgentRun, error) {
-	for range maxShrinks {
+	written := run
+	err := record.Write(want.Ending, func(e *delivery.Ending) error {
+		if e != want.Ending {
+			c.log.Warn("the record was refused as too large or invalid; cutting it", "namespace", run.Namespace, "run", run.Name)
+			want.Ending, want.Succeeded.Message = e, wire.CutText(e.Message, delivery.MaxMessageBytes)
+		}
 		out := withStatus(c.now(), run, want, at)
 		if out == nil {
-			return run, nil
+			return nil
 		}
-		err := c.write(ctx, out)
-		if err == nil {
-			return out, nil
+		if err := c.write(ctx, out); err != nil {
+			return err
 		}
-		if want.Ending == nil || !(apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)) {
-			return nil, err
-		}
-		smaller, ok := want.Ending.Shrink()
-		if !ok {
-			return nil, err
-		}
-		c.log.Warn("the record was refused as too large or invalid; cutting it", "namespace", run.Namespace, "run", run.Name)
-		want.Ending = &smaller
-		want.Succeeded.Message = wire.CutText(smaller.Message, delivery.MaxMessageBytes)
+		written = out
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	return nil, errors.New("the record could not be cut to fit")
+	return written, nil
 }
 
 // changed is called by the Links, from their goroutines. It only wakes.

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/record"
 	"github.com/hearthdev/hearth/delivery"
-	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
 // endpoint is the target's ACP endpoint, which a delivered run shows as its own (R4).
@@ -49,24 +49,14 @@ func apply(now time.Time, run *hearthv1.AgentRun, want delivery.Status) {
 	set(now, run, condition(hearthv1.AgentRunConditionDelivered, want.Delivered))
 	p := want.Progress
 	s.PodName, s.PodUID = p.PodName, types.UID(p.PodUID)
-	s.StartTime = toMicro(p.StartedAt)
+	s.StartTime = record.Micro(p.StartedAt)
 	s.Delivery = &hearthv1.DeliveryStatus{
 		Attempt: p.Attempt, PodName: p.PodName, PodUID: types.UID(p.PodUID), Journal: p.Journal, Session: p.Session, Digest: p.Digest,
-		ReservedAt: toMicro(p.At), ReservedBy: p.By, AcceptedAt: toMicro(p.AcceptedAt), Losses: p.Losses,
-		SpentSeconds: int64(p.Spent / time.Second), TargetGeneration: p.Generation, NextTime: toMicro(p.NextTime),
+		ReservedAt: record.Micro(p.At), ReservedBy: p.By, AcceptedAt: record.Micro(p.AcceptedAt), Losses: p.Losses,
+		SpentSeconds: int64(p.Spent / time.Second), TargetGeneration: p.Generation, NextTime: record.Micro(p.NextTime),
 	}
-	if want.Ending == nil {
-		return
-	}
-	e := want.Ending
-	s.Outcome, s.Reason, s.Message = string(e.Outcome), string(e.Reason), e.Message
-	s.CompletionTime, s.RecordedAt, s.DurationSeconds = toMicro(e.CompletionTime), toMicro(e.RecordedAt), e.DurationSeconds
-	if e.Output != nil {
-		s.Output = &hearthv1.Output{MediaType: e.Output.MediaType, Value: e.Output.Value}
-	}
-	s.Usage = toUsage(e.Usage)
-	if e.Truncation != nil {
-		s.Truncation = &hearthv1.Truncation{OriginalBytes: e.Truncation.OriginalBytes, SHA256: e.Truncation.SHA256}
+	if want.Ending != nil {
+		record.Put(s, *want.Ending)
 	}
 }
 
@@ -100,24 +90,4 @@ func set(now time.Time, run *hearthv1.AgentRun, c metav1.Condition) {
 	c.ObservedGeneration = run.Generation
 	c.LastTransitionTime = metav1.NewTime(now)
 	meta.SetStatusCondition(&run.Status.Conditions, c)
-}
-
-func toUsage(u *wire.Usage) *hearthv1.Usage {
-	if u == nil {
-		return nil
-	}
-	out := &hearthv1.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, TotalTokens: u.TotalTokens}
-	if u.Cost != nil {
-		out.Cost = &hearthv1.Cost{Amount: u.Cost.Amount, Currency: u.Cost.Currency}
-	}
-	return out
-}
-
-// toMicro keeps what the API keeps, so that a status that was read back equals the one that was written.
-func toMicro(t time.Time) *metav1.MicroTime {
-	if t.IsZero() {
-		return nil
-	}
-	m := metav1.NewMicroTime(t.UTC().Truncate(time.Microsecond))
-	return &m
 }

@@ -10,15 +10,30 @@ import (
 	"github.com/hearthdev/hearth/api/v1alpha1"
 )
 
-// CacheOptions restricts a manager's Pod cache to Pods with the label that the controller stamps (R6). Because a Pod whose label
-// was removed vanishes from such a cache, nothing may be called gone without a live read.
+// CacheOptions restricts a manager's caches of Pods and Services to those with the label that the controller stamps (R6). Because what
+// lost its label vanishes from such a cache, nothing may be called gone without a live read.
 func CacheOptions() cache.Options {
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Pod{}: {Label: Selector()},
+		&corev1.Pod{}:     {Label: Selector(), Transform: Transform},
+		&corev1.Service{}: {Label: Selector()},
 	}}
 }
 
-// Selector selects the Pods that the controller stamped.
+// Transform is for the cache of Pods: one that has ended is kept without its spec, of which nobody reads anything again, because it
+// stays as long as its run's record.
+func Transform(object any) (any, error) {
+	p, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	p.ManagedFields = nil
+	if Ended(p) {
+		p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, RestartPolicy: p.Spec.RestartPolicy, TerminationGracePeriodSeconds: p.Spec.TerminationGracePeriodSeconds}
+	}
+	return p, nil
+}
+
+// Selector selects what the controller stamped.
 func Selector() labels.Selector {
 	ours, err := labels.NewRequirement(v1alpha1.LabelRun, selection.Exists, nil)
 	if err != nil {

@@ -1,6 +1,7 @@
 package pod_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -139,14 +140,34 @@ func TestOwnedByAsksForTheControllersUID(t *testing.T) {
 	assert.False(t, pod.OwnedBy(&corev1.Pod{}, ""))
 }
 
-// R6: only stamped Pods are cached.
-func TestCacheOptionsRestrictPodsToTheStampedLabel(t *testing.T) {
+// R6: only stamped Pods and Services are cached.
+func TestCacheOptionsRestrictPodsAndServicesToTheStampedLabel(t *testing.T) {
 	options := pod.CacheOptions()
-	require.Len(t, options.ByObject, 1)
+	kinds := map[string]bool{}
 	for object, by := range options.ByObject {
-		require.IsType(t, &corev1.Pod{}, object)
+		kinds[fmt.Sprintf("%T", object)] = true
 		assert.Equal(t, "hearth.dev/run", by.Label.String())
 		assert.True(t, by.Label.Matches(labels.Set{"hearth.dev/run": "reviewer-1"}))
 		assert.False(t, by.Label.Matches(labels.Set{"app": "reviewer"}))
 	}
+	assert.Equal(t, map[string]bool{"*v1.Pod": true, "*v1.Service": true}, kinds)
+}
+
+// A finished run's Pod stays as long as the record: only what is read of it again is kept.
+func TestTheCacheKeepsNoSpecOfAnEndedPod(t *testing.T) {
+	p := listening()
+	p.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "agent", Image: "i"}}}
+	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
+	kept, err := pod.Transform(p.DeepCopy())
+	require.NoError(t, err)
+	assert.Equal(t, p.Spec, kept.(*corev1.Pod).Spec) //nolint:forcetypeassert // fails loudly
+	assert.Nil(t, kept.(*corev1.Pod).ManagedFields)  //nolint:forcetypeassert // fails loudly
+	p.Status.Phase = corev1.PodFailed
+	kept, err = pod.Transform(p.DeepCopy())
+	require.NoError(t, err)
+	assert.Equal(t, corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever}, kept.(*corev1.Pod).Spec) //nolint:forcetypeassert // fails loudly
+	assert.Equal(t, p.Status, kept.(*corev1.Pod).Status)                                               //nolint:forcetypeassert // fails loudly
+	other, err := pod.Transform("a tombstone")
+	require.NoError(t, err)
+	assert.Equal(t, "a tombstone", other)
 }

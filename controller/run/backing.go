@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
@@ -17,9 +18,10 @@ import (
 type backing interface {
 	// read puts what backs the run into o, from the cache, or from the API server if live: only that may call it gone.
 	read(ctx context.Context, o *Observed, live bool) error
-	// make makes what backs the run, and puts it into o. What already exists is used if it is this run's own. What stands in the way
-	// is no error but said in blocked.
-	make(ctx context.Context, o *Observed) (blocked string, err error)
+	// prepare makes what has to be there beside it. It is called before make, and at each look while the Pod lives.
+	prepare(ctx context.Context, o *Observed) (obstacle, error)
+	// make makes what backs the run, and puts it into o. What already exists is used if it is this run's own.
+	make(ctx context.Context, o *Observed) (obstacle, error)
 	// end deletes it. It does not wait.
 	end(ctx context.Context, o Observed) error
 	// missing says what has to be installed before anything can be made, "" if nothing.
@@ -54,27 +56,66 @@ func (b podBacking) read(ctx context.Context, o *Observed, live bool) error {
 	return nil
 }
 
-func (b podBacking) make(ctx context.Context, o *Observed) (blocked string, err error) {
+// prepare makes the Service of the run's name, again if somebody deleted it.
+func (b podBacking) prepare(ctx context.Context, o *Observed) (obstacle, error) {
+	key := client.ObjectKeyFromObject(o.Run)
+	var there corev1.Service
+	err := b.Client.Get(ctx, key, &there)
+	if err == nil && ownedBy(&there, o.Run) {
+		return obstacle{}, nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return obstacle{}, fmt.Errorf("read Service: %w", err)
+	}
+	err = b.Client.Create(ctx, BuildService(o.Run))
+	if !apierrors.IsAlreadyExists(err) {
+		return refusedBy("Service", err)
+	}
+	there = corev1.Service{}
+	if err := b.Live.Get(ctx, key, &there); err != nil {
+		return obstacle{}, fmt.Errorf("read Service live: %w", err)
+	}
+	if !ownedBy(&there, o.Run) {
+		return obstacle{why: fmt.Sprintf("Service %s exists and is not this run's: delete it", there.Name)}, nil
+	}
+	return obstacle{}, nil
+}
+
+func (b podBacking) make(ctx context.Context, o *Observed) (obstacle, error) {
 	made := BuildPod(o.Run)
-	err = b.Client.Create(ctx, made)
+	err := b.Client.Create(ctx, made)
 	if err == nil {
 		o.Pod = made
-		return "", nil
+		return obstacle{}, nil
 	}
 	if !apierrors.IsAlreadyExists(err) {
 		return refusedBy("Pod", err)
 	}
 	var there corev1.Pod
 	if err := b.Live.Get(ctx, client.ObjectKeyFromObject(o.Run), &there); err != nil {
-		return "", fmt.Errorf("read Pod live: %w", err)
+		return obstacle{}, fmt.Errorf("read Pod live: %w", err)
 	}
 	if !pod.OwnedBy(&there, o.Run.UID) {
-		return fmt.Sprintf("Pod %s exists and is not this run's", there.Name), nil
+		return obstacle{why: fmt.Sprintf("Pod %s exists and is not this run's", there.Name)}, nil
 	}
 	o.Pod = &there
-	return "", nil
+	return obstacle{}, nil
 }
 
-func (b podBacking) end(ctx context.Context, o Observed) error { return b.deletePod(ctx, o.own()) }
+// end deletes the run's own Pod and no other of its name. One that has not started in time is deleted only as it was seen: if it starts
+// at this moment it goes on.
+func (b podBacking) end(ctx context.Context, o Observed) error {
+	own := o.own()
+	only := client.Preconditions{UID: &own.UID}
+	if !o.Run.Ended() && !o.stopped() && !o.begun(own) {
+		only.ResourceVersion = &own.ResourceVersion
+	}
+	return b.deletePodIf(ctx, own, only)
+}
 
 func (podBacking) missing() string { return "" }
+
+func ownedBy(object metav1.Object, run *v1alpha1.AgentRun) bool {
+	controller := metav1.GetControllerOfNoCopy(object)
+	return controller != nil && controller.UID == run.UID
+}

@@ -3,6 +3,7 @@ package run
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
@@ -37,5 +38,22 @@ func BuildKey(run *v1alpha1.AgentRun, name, value string) *corev1.Secret {
 		Immutable: ptr.To(true),
 		Type:      corev1.SecretTypeOpaque,
 		Data:      map[string][]byte{v1alpha1.SecretKey: []byte(value)},
+	}
+}
+
+// BuildService is the headless Service of a run with a Pod of its own: its name leads to the Pod while that is ready, and to nobody
+// otherwise (R10). It lasts as long as the run, as the Secret does.
+func BuildService(run *v1alpha1.AgentRun) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: run.Namespace, Name: run.Name, Labels: stamped(nil, run),
+			OwnerReferences: []metav1.OwnerReference{owner(run)},
+		},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: corev1.ClusterIPNone,
+			Selector:  map[string]string{v1alpha1.LabelRun: run.Name},
+			Ports: []corev1.ServicePort{{Name: v1alpha1.PortACP, Protocol: corev1.ProtocolTCP, Port: v1alpha1.PortACPNumber,
+				TargetPort: intstr.FromString(v1alpha1.PortACP)}},
+		},
 	}
 }

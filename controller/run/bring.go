@@ -19,7 +19,7 @@ import (
 // errStale: the cache showed a run that has changed since.
 var errStale = errors.New("the run changed since it was read")
 
-// bring makes the Secret and then the Pod of a run that never had one. The cache may be behind, so the run is read live first:
+// bring makes what a run needs, and then the Pod, of a run that never had one. The cache may be behind, so the run is read live first:
 // one run never has two Pods. What stands in the way is not an error but a reason on the run.
 func (r *Reconciler) bring(ctx context.Context, o Observed) (Observed, error) {
 	if o.Blocked = r.backing(o.Run).missing(); o.Blocked != "" {
@@ -32,48 +32,61 @@ func (r *Reconciler) bring(ctx context.Context, o Observed) (Observed, error) {
 	if now.UID != o.Run.UID || decide(Observed{Run: &now, Now: o.Now}) != actionMake {
 		return o, errStale
 	}
-	blocked, err := r.makeSecret(ctx, o.Run)
-	if err == nil && blocked == "" && !o.Run.AdHoc() {
-		blocked, err = r.makeKeys(ctx, o.Run)
+	from := r.backing(o.Run)
+	steps := []func(context.Context, *Observed) (obstacle, error){r.makeSecret, r.makeKeys, from.prepare, from.make}
+	for _, step := range steps {
+		met, err := step(ctx, &o)
+		if err != nil || met.why != "" {
+			o.Blocked, o.Never = met.why, met.never
+			return o, err
+		}
 	}
-	if err == nil && blocked == "" {
-		blocked, err = r.backing(o.Run).make(ctx, &o)
-	}
-	o.Blocked = blocked
-	return o, err
+	return o, nil
 }
 
-func (r *Reconciler) makeSecret(ctx context.Context, run *v1alpha1.AgentRun) (blocked string, err error) {
+// obstacle is what stands in the way of making something; the zero value is nothing.
+type obstacle struct {
+	why string
+	// never: it is in the run's spec, and that does not change.
+	never bool
+}
+
+func (r *Reconciler) makeSecret(ctx context.Context, o *Observed) (obstacle, error) {
 	token, err := challenge.NewRoot(r.Random)
 	if err != nil {
-		return "", fmt.Errorf("make the root secret: %w", err)
+		return obstacle{}, fmt.Errorf("make the root secret: %w", err)
 	}
-	err = r.Client.Create(ctx, BuildSecret(run, token))
+	err = r.Client.Create(ctx, BuildSecret(o.Run, token))
 	if apierrors.IsAlreadyExists(err) {
-		return r.credential(ctx, run)
+		problem, err := r.credential(ctx, o.Run)
+		return obstacle{why: problem}, err
 	}
 	return refusedBy("Secret", err)
 }
 
 // makeKeys makes the Agent's two Secrets for people, unless they are there.
-func (r *Reconciler) makeKeys(ctx context.Context, run *v1alpha1.AgentRun) (blocked string, err error) {
-	view, steer := pod.KeySecretNames(run.Spec.AgentRef.Name)
+func (r *Reconciler) makeKeys(ctx context.Context, o *Observed) (obstacle, error) {
+	if o.Run.AdHoc() {
+		return obstacle{}, nil
+	}
+	view, steer := pod.KeySecretNames(o.Run.Spec.AgentRef.Name)
 	for _, name := range []string{view, steer} {
 		value, err := challenge.NewRoot(r.Random)
 		if err != nil {
-			return "", fmt.Errorf("make a key: %w", err)
+			return obstacle{}, fmt.Errorf("make a key: %w", err)
 		}
-		err = r.Client.Create(ctx, BuildKey(run, name, value))
+		var met obstacle
+		err = r.Client.Create(ctx, BuildKey(o.Run, name, value))
 		if apierrors.IsAlreadyExists(err) {
-			blocked, err = r.problemOf(ctx, client.ObjectKey{Namespace: run.Namespace, Name: name}, "Agent", run.Spec.AgentRef.UID)
+			met.why, err = r.problemOf(ctx, client.ObjectKey{Namespace: o.Run.Namespace, Name: name}, "Agent", o.Run.Spec.AgentRef.UID)
 		} else {
-			blocked, err = refusedBy("Secret", err)
+			met, err = refusedBy("Secret", err)
 		}
-		if err != nil || blocked != "" {
-			return blocked, err
+		if err != nil || met.why != "" {
+			return met, err
 		}
 	}
-	return "", nil
+	return obstacle{}, nil
 }
 
 // credential says what is wrong with the run's Secret, "" if nothing is.
@@ -97,14 +110,15 @@ func (r *Reconciler) problemOf(ctx context.Context, key client.ObjectKey, whose 
 	}
 }
 
-// refusedBy tells a refusal, which a person must look at (Pod security, quota, an invalid template), from a failure.
-func refusedBy(kind string, err error) (string, error) {
+// refusedBy tells a refusal, which a person must look at (Pod security, quota, an invalid template), from a failure. What is invalid stays
+// so; what is forbidden may be allowed later.
+func refusedBy(kind string, err error) (obstacle, error) {
 	switch {
 	case err == nil:
-		return "", nil
+		return obstacle{}, nil
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return fmt.Sprintf("the API server refused the %s: %v", kind, err), nil
+		return obstacle{why: fmt.Sprintf("the API server refused the %s: %v", kind, err), never: apierrors.IsInvalid(err)}, nil
 	default:
-		return "", fmt.Errorf("create %s: %w", kind, err)
+		return obstacle{}, fmt.Errorf("create %s: %w", kind, err)
 	}
 }

@@ -15,17 +15,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/pod"
+	"github.com/hearthdev/hearth/controller/record"
+	"github.com/hearthdev/hearth/delivery"
 )
 
 const (
 	// lookAgain is when a Secret or Pod that could not be made is tried again: what stands in its way sends no events.
 	lookAgain = 5 * time.Second
+	// lookLater is when it is tried again beside a Pod that lives without it.
+	lookLater = time.Minute
 	// lookSoon is when a run is looked at again that the cache had not caught up with.
 	lookSoon = 200 * time.Millisecond
 	workers  = 8
@@ -35,9 +39,10 @@ const (
 // +kubebuilder:rbac:groups=hearth.dev,resources=agentruns/status,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 
-// Reconciler keeps the Pods of standing runs.
+// Reconciler keeps the Pods of runs that have one.
 type Reconciler struct {
 	// Client reads from the cache; Live does not, and alone may call something gone.
 	Client client.Client
@@ -48,6 +53,8 @@ type Reconciler struct {
 	Random io.Reader
 	// Sandboxes are those that back runs; nil where there are none to be.
 	Sandboxes Sandboxes
+
+	memory memory
 }
 
 // SetupWithManager registers the reconciler.
@@ -55,10 +62,11 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("run").
 		For(&v1alpha1.AgentRun{}, builder.WithPredicates(predicate.NewPredicateFuncs(hasPod))).
-		Owns(&corev1.Pod{}).
+		Watches(&corev1.Pod{}, r.podEvents()).
+		Owns(&corev1.Service{}, builder.WithPredicates(onlyDeleted())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
 	if r.Sandboxes != nil {
-		b = b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(ofSandbox)).WatchesRawSource(r.Sandboxes.Source())
+		b = b.WatchesRawSource(r.Sandboxes.Source())
 	}
 	return b.Complete(r)
 }
@@ -69,10 +77,20 @@ func hasPod(o client.Object) bool {
 	return ok && run.Spec.Delivery == nil
 }
 
+// onlyDeleted passes the end of what is only to be made again.
+func onlyDeleted() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc:  func(event.CreateEvent) bool { return false },
+		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
 // Reconcile observes once, decides, acts, and writes the status at most once. It waits for nobody but the API server (R40).
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	var run v1alpha1.AgentRun
 	if err := r.Client.Get(ctx, request.NamespacedName, &run); apierrors.IsNotFound(err) {
+		r.memory.forget(request.NamespacedName)
 		return ctrl.Result{}, r.endOrphan(ctx, request.NamespacedName)
 	} else if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read run: %w", err)
@@ -84,42 +102,74 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	switch decide(o) {
-	case actionNone:
-	case actionMake:
-		if o, err = r.bring(ctx, o); errors.Is(err, errStale) {
-			return ctrl.Result{RequeueAfter: lookSoon}, nil
-		} else if err != nil {
-			return ctrl.Result{}, err
-		}
-	case actionEnd:
-		if err := r.backing(&run).end(ctx, o); err != nil {
-			return ctrl.Result{}, err
-		}
-	}
-	if err := r.write(ctx, &run, Status(o)); apierrors.IsConflict(err) {
+	if o, err = r.act(ctx, o); errors.Is(err, errStale) {
 		return ctrl.Result{RequeueAfter: lookSoon}, nil
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
-	if o.Blocked != "" {
-		return ctrl.Result{RequeueAfter: lookAgain}, nil
+	if err := r.record(ctx, o); apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: lookSoon}, nil
+	} else if err != nil {
+		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{RequeueAfter: o.again()}, nil
 }
 
-// observe reads what backs the run from the cache, and live where its absence would decide something.
+// act does what was decided, and keeps what a living Pod needs beside it.
+func (r *Reconciler) act(ctx context.Context, o Observed) (Observed, error) {
+	switch decide(o) {
+	case actionMake:
+		return r.bring(ctx, o)
+	case actionEnd:
+		return o, r.backing(o.Run).end(ctx, o)
+	case actionNone:
+	}
+	if own := o.own(); own != nil && !o.Run.Ended() && !pod.Ended(own) && own.DeletionTimestamp == nil {
+		met, err := r.backing(o.Run).prepare(ctx, &o)
+		o.Blocked = met.why
+		return o, err
+	}
+	return o, nil
+}
+
+// again is when to look again though nothing changed; 0 is never.
+func (o Observed) again() time.Duration {
+	own := o.own()
+	wait := o.next(own)
+	retry := lookAgain
+	switch {
+	case o.Blocked == "":
+		return wait
+	case own != nil:
+		retry = lookLater
+	}
+	if wait == 0 {
+		return retry
+	}
+	return min(wait, retry)
+}
+
+// observe reads what backs the run from the cache, and live where its absence, or that it does not go, would decide something.
 func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun) (Observed, error) {
 	o := Observed{Run: run, Now: r.Now()}
 	from := r.backing(run)
-	err := from.read(ctx, &o, false)
-	if err == nil && run.Status.CompletionTime == nil && o.unsure() {
-		err = from.read(ctx, &o, true)
-	}
-	if err != nil {
+	if err := from.read(ctx, &o, false); err != nil {
 		return o, err
 	}
-	if own := o.own(); own != nil && !pod.Ended(own) && run.Status.CompletionTime == nil {
+	if run.Ended() {
+		r.memory.forget(client.ObjectKeyFromObject(run))
+		return o, nil
+	}
+	if run.OneShot() {
+		r.memory.about(&o)
+	}
+	if o.unsure() {
+		if err := from.read(ctx, &o, true); err != nil {
+			return o, err
+		}
+	}
+	own := o.own()
+	if !run.OneShot() && own != nil && !pod.Ended(own) {
 		problem, err := r.credential(ctx, run)
 		if err != nil {
 			return o, err
@@ -127,6 +177,24 @@ func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun) (Obser
 		o.CredentialLost = problem != ""
 	}
 	return o, nil
+}
+
+// record stores how the run is, and if it ended everything about that at once. A record that is refused is cut (fault row 56).
+func (r *Reconciler) record(ctx context.Context, o Observed) error {
+	if o.Run.Ended() {
+		return nil
+	}
+	e := o.end()
+	var whole *delivery.Ending
+	if e != nil {
+		whole = &e.Ending
+	}
+	return record.Write(whole, func(less *delivery.Ending) error {
+		if e != nil {
+			e.Ending = *less
+		}
+		return r.write(ctx, o.Run, o.status(e))
+	})
 }
 
 // write stores the status if it differs, and tells of an end only after it is stored.
@@ -182,7 +250,12 @@ func (r *Reconciler) endOrphan(ctx context.Context, key client.ObjectKey) error 
 }
 
 func (r *Reconciler) deletePod(ctx context.Context, p *corev1.Pod) error {
-	err := r.Client.Delete(ctx, p, client.Preconditions{UID: &p.UID})
+	return r.deletePodIf(ctx, p, client.Preconditions{UID: &p.UID})
+}
+
+// deletePodIf leaves a Pod alone that is another one by now; its events lead to another look.
+func (r *Reconciler) deletePodIf(ctx context.Context, p *corev1.Pod, only client.Preconditions) error {
+	err := r.Client.Delete(ctx, p, only)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete Pod: %w", err)
 	}

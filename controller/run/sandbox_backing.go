@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
@@ -85,34 +84,37 @@ func (b sandboxBacking) pod(ctx context.Context, key client.ObjectKey, live bool
 	}
 }
 
+// prepare makes nothing: the Sandbox's own controller makes its Service.
+func (sandboxBacking) prepare(context.Context, *Observed) (obstacle, error) { return obstacle{}, nil }
+
 // make does not make a Sandbox where a Pod of its name is already: a Sandbox could adopt it.
-func (b sandboxBacking) make(ctx context.Context, o *Observed) (blocked string, err error) {
+func (b sandboxBacking) make(ctx context.Context, o *Observed) (obstacle, error) {
 	key := client.ObjectKeyFromObject(o.Run)
 	there, err := b.Sandboxes.Live(ctx, key)
 	if errors.Is(err, sandbox.ErrNoKind) {
-		return sandbox.Missing, nil
+		return obstacle{why: sandbox.Missing}, nil
 	} else if err != nil {
-		return "", err
+		return obstacle{}, err
 	}
 	if there == nil {
 		if p, err := b.pod(ctx, key, true); err != nil || p != nil {
-			return fmt.Sprintf("Pod %s exists and is not this run's", key.Name), err
+			return obstacle{why: fmt.Sprintf("Pod %s exists and is not this run's", key.Name)}, err
 		}
 		there = sandbox.Build(BuildPod(o.Run))
 		switch err := b.Client.Create(ctx, there); {
 		case apierrors.IsAlreadyExists(err):
-			return "", errStale
+			return obstacle{}, errStale
 		case errors.Is(sandbox.Told(err), sandbox.ErrNoKind):
-			return sandbox.Missing, nil
+			return obstacle{why: sandbox.Missing}, nil
 		case err != nil:
 			return refusedBy("Sandbox", err)
 		}
 	}
 	if !sandbox.OwnedBy(there, o.Run.UID) {
-		return fmt.Sprintf("Sandbox %s exists and is not this run's: delete it", there.Name), nil
+		return obstacle{why: fmt.Sprintf("Sandbox %s exists and is not this run's: delete it", there.Name)}, nil
 	}
 	o.Sandbox = there
-	return "", nil
+	return obstacle{}, nil
 }
 
 // end deletes the Sandbox, and the Pod only when the API server has no Sandbox any more, for until then another Pod would come. Of a
@@ -163,12 +165,4 @@ func (r *Reconciler) cachedSandbox(ctx context.Context, key client.ObjectKey) (*
 func ofAnother(o client.Object, run types.UID) bool {
 	owner := metav1.GetControllerOf(o)
 	return owner != nil && owner.Kind == "AgentRun" && owner.APIVersion == v1alpha1.GroupVersion.String() && owner.UID != run
-}
-
-// ofSandbox wakes the run of a Sandbox's Pod, which has the run's name.
-func ofSandbox(_ context.Context, o client.Object) []reconcile.Request {
-	if owner := metav1.GetControllerOfNoCopy(o); owner == nil || owner.Kind != sandbox.Kind {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
 }

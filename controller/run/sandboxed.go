@@ -35,13 +35,15 @@ func (o Observed) nothing() bool {
 	return o.Run.Status.PodUID == "" && o.ours() == nil && !(o.sandboxed() && sandbox.Left(o.Run, o.Pod))
 }
 
-// unsure: what the cache does not have would decide something, and only the API server may say that it is gone.
+// unsure: what the cache does not have, or does not see go, would decide something, and only the API server may say that it is gone.
 func (o Observed) unsure() bool {
-	if o.Pod == nil && (o.Run.Status.PodUID != "" || o.Run.Spec.Cancel) {
+	own := o.own()
+	ends := o.stopped() || o.overdue(own)
+	if own == nil && (o.Run.Status.PodUID != "" || o.had() != nil || ends) || ends && o.unconfirmed(own) {
 		return true
 	}
 	phase, _ := sandbox.Finished(o.ours())
-	return o.sandboxed() && (o.Sandbox == nil && (o.Run.Status.PodName != "" || o.Run.Spec.Cancel) || o.Pod == nil && phase != "")
+	return o.sandboxed() && (o.Sandbox == nil && (o.Run.Status.PodName != "" || ends) || o.Pod == nil && phase != "")
 }
 
 // replaced: the Pod came back under the same name, which makes it another one.
@@ -63,7 +65,7 @@ func (o Observed) live(own *corev1.Pod) bool {
 	if s := o.ours(); s != nil {
 		return s.DeletionTimestamp == nil
 	}
-	return own != nil && own.DeletionTimestamp == nil && !pod.Ended(own)
+	return own != nil && own.DeletionTimestamp == nil && !pod.Ended(own) && !(o.Run.OneShot() && pod.Over(own))
 }
 
 func (o Observed) listening(own *corev1.Pod) (ok bool, message string) {
@@ -84,9 +86,9 @@ func (o Observed) notRunning(own *corev1.Pod) string {
 func (o Observed) finished() *ending {
 	switch phase, message := sandbox.Finished(o.ours()); phase {
 	case corev1.PodSucceeded:
-		return &ending{metav1.ConditionTrue, v1alpha1.ReasonCompleted, message}
+		return completed(message)
 	case corev1.PodFailed:
-		return &ending{metav1.ConditionFalse, v1alpha1.ReasonPodFailed, message}
+		return failed(v1alpha1.ReasonPodFailed, message)
 	default:
 		return nil
 	}

@@ -130,7 +130,7 @@ func TestStartTimeFallsBackToTheSandboxsCreation(t *testing.T) {
 	assert.Equal(t, begin.Add(-time.Minute), Status(o).StartTime.Time)
 	o = sandboxed(Observed{Run: standingRun(), Now: now, Pod: livePod()})
 	assert.Equal(t, begin, Status(o).StartTime.Time)
-	gone := Observed{Run: waitsForPod(), Now: now, Gone: true, Sandbox: theSandbox(waitsForPod(), double.Conditions(podWith(failed), nil, nil)...)}
+	gone := Observed{Run: waitsForPod(), Now: now, Gone: true, Sandbox: theSandbox(waitsForPod(), double.Conditions(podWith(fails), nil, nil)...)}
 	assert.Equal(t, begin.Add(-time.Minute), Status(gone).StartTime.Time)
 }
 
@@ -168,8 +168,8 @@ func TestDecideAboutASandbox(t *testing.T) {
 		}), actionNone},
 		"cancelled while pending":      {Observed{Run: waitsForPod(cancelled), Sandbox: theSandbox(waitsForPod())}, actionEnd},
 		"cancelled, Sandbox foreign":   {Observed{Run: waitsForPod(cancelled), Sandbox: &sandbox.Sandbox{}}, actionNone},
-		"ended, its Pod ended, too":    {with(func(o *Observed) { ended(o); failed(o.Pod) }), actionEnd},
-		"ended, its Sandbox is gone":   {with(func(o *Observed) { ended(o); failed(o.Pod); o.Sandbox = nil }), actionNone},
+		"ended, its Pod ended, too":    {with(func(o *Observed) { ended(o); fails(o.Pod) }), actionEnd},
+		"ended, its Sandbox is gone":   {with(func(o *Observed) { ended(o); fails(o.Pod); o.Sandbox = nil }), actionNone},
 		"not admitted":                 {sandboxed(Observed{Run: runWith(func(r *v1alpha1.AgentRun) { r.OwnerReferences = nil })}), actionNone},
 		"its Sandbox is another run's": {with(func(o *Observed) { o.Sandbox = &sandbox.Sandbox{} }), actionEnd},
 	} {
@@ -190,7 +190,7 @@ func TestUnsure(t *testing.T) {
 		"no Pod yet":               {Observed{Run: waitsForPod(), Sandbox: theSandbox(waitsForPod())}, false},
 		"the Sandbox is missing":   {Observed{Run: waitsForPod()}, true},
 		"the Pod is missing":       {Observed{Run: pinned, Sandbox: theSandbox(waitsForPod())}, true},
-		"Finished without a Pod":   {Observed{Run: waitsForPod(), Sandbox: theSandbox(waitsForPod(), double.Conditions(podWith(failed), nil, nil)...)}, true},
+		"Finished without a Pod":   {Observed{Run: waitsForPod(), Sandbox: theSandbox(waitsForPod(), double.Conditions(podWith(fails), nil, nil)...)}, true},
 		"cancelled, nothing there": {Observed{Run: waitsForPod(cancelled)}, true},
 	} {
 		assert.Equal(t, c.want, c.o.unsure(), name)

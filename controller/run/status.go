@@ -11,10 +11,11 @@ import (
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/pod"
+	"github.com/hearthdev/hearth/controller/record"
 	"github.com/hearthdev/hearth/controller/sandbox"
 )
 
-// Observed is what the controller knows of a standing run when it decides on its status.
+// Observed is what the controller knows of a run with a Pod of its own when it decides on its status.
 type Observed struct {
 	Run *v1alpha1.AgentRun
 	// Pod has the run's name, whoever owns it; nil when there is none.
@@ -23,81 +24,71 @@ type Observed struct {
 	Sandbox *sandbox.Sandbox
 	// Gone: the API server itself says that the Pod which the run had is not there any more.
 	Gone bool
-	// Blocked says why the Secret or the Pod cannot be made; "" when they can.
+	// Last is a Pod of the run that is gone, as this process last saw it; nil if it did not.
+	Last *corev1.Pod
+	// Blocked says why what the run needs cannot be made; "" when it can.
 	Blocked string
+	// Never: the API server refuses it for what the run's spec says, which does not change.
+	Never bool
 	// CredentialLost: the Pod lives and its Secret does not.
 	CredentialLost bool
-	Now            time.Time
+	// Begun is when this process first saw that the agent's container had started, by its own clock; zero if it did not.
+	Begun time.Time
+	Now   time.Time
 }
 
-// Status is the status that a standing run should have (R2 to R9). A run that has ended keeps the one it has.
+// Status is the status that a run with a Pod of its own should have (R2 to R11). A run that has ended keeps the one it has.
 func Status(o Observed) v1alpha1.AgentRunStatus {
-	s := *o.Run.Status.DeepCopy()
-	if s.CompletionTime != nil {
-		return s
+	if o.Run.Ended() {
+		return *o.Run.Status.DeepCopy()
 	}
-	d := &draft{AgentRunStatus: s, generation: o.Run.Generation, now: o.Now}
+	return o.status(o.end())
+}
+
+// status is that of a run that ended so; nil is one that lives.
+func (o Observed) status(e *ending) v1alpha1.AgentRunStatus {
+	d := &draft{AgentRunStatus: *o.Run.Status.DeepCopy(), generation: o.Run.Generation, now: o.Now}
 	own := o.own()
 	d.made(o)
-	if own != nil {
-		d.follow(o, own)
+	if p := o.last(); p != nil {
+		d.follow(o, p)
 	}
-	switch end := o.end(own); {
-	case end != nil:
-		d.finish(*end, own)
-	case d.Phase != v1alpha1.PhaseRunning && (own == nil || own.Status.Phase != corev1.PodRunning):
-		d.alive(v1alpha1.PhasePending, v1alpha1.ReasonPodNotRunning, cmp.Or(o.Blocked, o.notRunning(own)))
-	default:
-		d.alive(v1alpha1.PhaseRunning, v1alpha1.ReasonRunning, "")
+	if e != nil {
+		d.finish(*e, o.last())
+		return d.AgentRunStatus
 	}
-	if d.CompletionTime == nil {
-		if o.Run.Spec.Cancel {
-			d.set(v1alpha1.AgentRunConditionSucceeded, metav1.ConditionUnknown, v1alpha1.ReasonCancelling, "waiting for the Pod to end")
+	if d.Phase != v1alpha1.PhaseRunning && (own == nil || own.Status.Phase != corev1.PodRunning) {
+		message := cmp.Or(o.Blocked, o.notRunning(own))
+		if o.overdue(own) && !o.begun(own) {
+			message = o.late() + ": " + message
 		}
-		d.listening(o, own)
-		d.credential(o.CredentialLost)
+		d.alive(v1alpha1.PhasePending, v1alpha1.ReasonPodNotRunning, message)
+	} else {
+		message := ""
+		if o.overdue(own) {
+			message = o.long() + ": waiting for the Pod to end"
+		}
+		d.alive(v1alpha1.PhaseRunning, v1alpha1.ReasonRunning, message)
 	}
+	if o.Run.Spec.Cancel {
+		d.set(v1alpha1.AgentRunConditionSucceeded, metav1.ConditionUnknown, v1alpha1.ReasonCancelling, "waiting for the Pod to end")
+	}
+	d.listening(o, own)
+	d.credential(o.CredentialLost)
 	return d.AgentRunStatus
 }
 
-// own is the run's own Pod: owned by this run, or by its Sandbox, and, once one was seen, the same one. A name alone proves nothing.
+// own is the run's own Pod: the one that its status pins, or before one was seen, one that it owns, or its Sandbox. A name alone proves
+// nothing.
 func (o Observed) own() *corev1.Pod {
 	if o.sandboxed() {
 		return sandbox.Own(o.Run, o.Sandbox, o.Pod)
 	}
-	if o.Pod == nil || !pod.OwnedBy(o.Pod, o.Run.UID) || o.Run.Status.PodUID != "" && o.Run.Status.PodUID != o.Pod.UID {
+	switch pinned := o.Run.Status.PodUID; {
+	case o.Pod == nil, pinned != "" && pinned != o.Pod.UID, pinned == "" && !pod.OwnedBy(o.Pod, o.Run.UID):
 		return nil
-	}
-	return o.Pod
-}
-
-// ending is how a standing run ended.
-type ending struct {
-	outcome metav1.ConditionStatus
-	reason  string
-	message string
-}
-
-// end looks for the end before anything else (R8): a Pod that failed before its port was bound is Failed, never Running.
-func (o Observed) end(own *corev1.Pod) *ending {
-	gone := o.Gone || o.replaced()
-	switch cancelled := o.Run.Spec.Cancel; {
-	case !admitted(o.Run) && o.unmade(): // one that had a Pod was: --cascade=orphan took its Agent away
-		return &ending{metav1.ConditionFalse, v1alpha1.ReasonNotAdmitted, "the run was stored without admission: nothing was started"}
-	case cancelled && (gone || pod.Ended(own) || own == nil && o.nothing()):
-		return &ending{metav1.ConditionFalse, v1alpha1.ReasonCancelled, "cancelled"}
-	case own != nil && own.Status.Phase == corev1.PodSucceeded:
-		return &ending{metav1.ConditionTrue, v1alpha1.ReasonCompleted, pod.End(own)}
-	case own != nil && own.Status.Phase == corev1.PodFailed:
-		return &ending{metav1.ConditionFalse, v1alpha1.ReasonPodFailed, pod.End(own)}
-	case o.Gone && o.finished() != nil:
-		return o.finished()
-	case gone && o.Run.Status.PodUID == "":
-		return &ending{metav1.ConditionFalse, v1alpha1.ReasonPodFailed, "the Sandbox was deleted"}
-	case gone:
-		return &ending{metav1.ConditionFalse, v1alpha1.ReasonPodFailed, "the Pod was deleted"}
 	default:
-		return nil
+		return o.Pod
 	}
 }
 
@@ -108,13 +99,15 @@ type draft struct {
 	now        time.Time
 }
 
+// follow takes over what the run's Pod shows. The container of a one-shot run may have started, and ended, before every other container
+// of its Pod could: that counts as its start.
 func (d *draft) follow(o Observed, p *corev1.Pod) {
 	d.PodName, d.PodUID = p.Name, p.UID
 	agent := pod.AgentStatus(p)
 	if agent != nil {
 		d.Restarts = agent.RestartCount
 	}
-	if d.StartTime == nil && (p.Status.Phase == corev1.PodRunning || pod.Ended(p)) {
+	if d.StartTime == nil && (p.Status.Phase == corev1.PodRunning || pod.Ended(p) || o.Run.OneShot() && pod.Started(p)) {
 		d.StartTime = o.startedAt(p)
 	}
 }
@@ -142,22 +135,24 @@ func (d *draft) alive(phase v1alpha1.Phase, reason, message string) {
 	d.set(v1alpha1.AgentRunConditionSucceeded, metav1.ConditionUnknown, reason, message)
 }
 
-// finish writes everything at once, because nothing can be added to a record (R4: ACPReady on every path that ends a run).
-func (d *draft) finish(e ending, own *corev1.Pod) {
+// finish writes everything at once, because nothing can be added to a record (R4: ACPReady on every path that ends a run). Its times are
+// those of the container.
+func (d *draft) finish(e ending, p *corev1.Pod) {
+	verdict := metav1.ConditionFalse
 	d.Phase = v1alpha1.PhaseFailed
-	if e.outcome == metav1.ConditionTrue {
-		d.Phase = v1alpha1.PhaseSucceeded
+	if e.succeeded {
+		d.Phase, verdict = v1alpha1.PhaseSucceeded, metav1.ConditionTrue
 	}
-	end := d.now
-	if agent := agentOf(own); agent != nil && agent.State.Terminated != nil && !agent.State.Terminated.FinishedAt.IsZero() {
-		end = agent.State.Terminated.FinishedAt.Time
+	e.CompletionTime, e.RecordedAt, e.DurationSeconds = d.now, d.now, nil
+	if agent := agentOf(p); agent != nil && agent.State.Terminated != nil && !agent.State.Terminated.FinishedAt.IsZero() {
+		e.CompletionTime = agent.State.Terminated.FinishedAt.Time
 	}
-	d.CompletionTime, d.RecordedAt = ptr.To(metav1.NewMicroTime(end)), ptr.To(metav1.NewMicroTime(d.now))
 	if d.StartTime != nil {
-		d.DurationSeconds = ptr.To(int64(max(0, end.Sub(d.StartTime.Time)).Seconds()))
+		e.DurationSeconds = ptr.To(int64(max(0, e.CompletionTime.Sub(d.StartTime.Time)).Seconds()))
 	}
-	d.Reason, d.Message, d.Address = e.reason, clip(e.message, v1alpha1.MaxMessageBytes), ""
-	d.set(v1alpha1.AgentRunConditionSucceeded, e.outcome, e.reason, e.message)
+	d.Address = ""
+	record.Put(&d.AgentRunStatus, e.Ending)
+	d.set(v1alpha1.AgentRunConditionSucceeded, verdict, string(e.Reason), e.Message)
 	d.set(v1alpha1.AgentRunConditionACPReady, metav1.ConditionFalse, v1alpha1.ReasonFinished, "the run has ended")
 }
 
@@ -171,6 +166,9 @@ func agentOf(p *corev1.Pod) *corev1.ContainerStatus {
 func (d *draft) listening(o Observed, own *corev1.Pod) {
 	ok, message := o.listening(own)
 	if ok {
+		if o.Blocked != "" {
+			message += "; " + o.Blocked
+		}
 		d.Address = pod.Address(own)
 		d.set(v1alpha1.AgentRunConditionACPReady, metav1.ConditionTrue, v1alpha1.ReasonListening, message)
 		return

@@ -59,7 +59,7 @@ func seen(r *v1alpha1.AgentRun) {
 	r.Status.Address = "10.77.0.9:4000"
 }
 
-func failed(p *corev1.Pod) {
+func fails(p *corev1.Pod) {
 	p.Status.Phase = corev1.PodFailed
 	p.Status.Conditions[0].Status = corev1.ConditionFalse
 	p.Status.ContainerStatuses[0].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
@@ -95,12 +95,12 @@ func TestStatusFollowsThePod(t *testing.T) {
 			p.Status.Phase, p.Status.ContainerStatuses = corev1.PodPending, nil
 		})}, "Running", unknown, "Running", "", no, "NotListening", "Pod exists with phase: Pending", false},
 		{"evicted", Observed{Run: runWith(seen), Pod: podWith(func(p *corev1.Pod) {
-			failed(p)
+			fails(p)
 			p.Status.Reason, p.Status.Message = "Evicted", "low on memory"
 		})}, "Failed", no, "PodFailed", "Evicted: low on memory", no, "Finished", "the run has ended", true},
-		{"failed before it was seen running (R8)", Observed{Run: standingRun(), Pod: podWith(failed)}, "Failed", no, "PodFailed", "container agent: Error, exit code 1", no, "Finished", "the run has ended", true},
+		{"failed before it was seen running (R8)", Observed{Run: standingRun(), Pod: podWith(fails)}, "Failed", no, "PodFailed", "container agent: Error, exit code 1", no, "Finished", "the run has ended", true},
 		{"failed and terminating", Observed{Run: runWith(seen), Pod: podWith(func(p *corev1.Pod) {
-			failed(p)
+			fails(p)
 			p.DeletionTimestamp = &metav1.Time{Time: now}
 		})}, "Failed", no, "PodFailed", "container agent: Error, exit code 1", no, "Finished", "the run has ended", true},
 		{"succeeded", Observed{Run: runWith(seen), Pod: podWith(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })}, "Succeeded", yes, "Completed", "Pod ended with phase: Succeeded", no, "Finished", "the run has ended", true},
@@ -165,7 +165,7 @@ func TestStartTimeIsTheContainersAndSetOnce(t *testing.T) {
 }
 
 func TestTheEndIsTheContainersAndDurationIsWallTime(t *testing.T) {
-	s := Status(Observed{Run: standingRun(), Pod: podWith(failed), Now: now})
+	s := Status(Observed{Run: standingRun(), Pod: podWith(fails), Now: now})
 	assert.Equal(t, begin.Add(30*time.Second), s.CompletionTime.Time)
 	assert.Equal(t, now, s.RecordedAt.Time, "the controller's own clock, for the recast")
 	assert.Equal(t, int64(30), *s.DurationSeconds)
@@ -217,7 +217,7 @@ func TestDecide(t *testing.T) {
 		"cancelled, foreign Pod":     {Observed{Run: runWith(cancelled), Pod: podWith(func(p *corev1.Pod) { p.OwnerReferences = nil })}, actionNone},
 		"being deleted":              {Observed{Run: runWith(func(r *v1alpha1.AgentRun) { r.DeletionTimestamp = &metav1.Time{Time: now} }), Pod: livePod()}, actionEnd},
 		"ended with a living Pod":    {Observed{Run: runWith(func(r *v1alpha1.AgentRun) { r.Status.CompletionTime = ptr.To(metav1.NewMicroTime(now)) }), Pod: livePod()}, actionEnd},
-		"ended with an ended Pod":    {Observed{Run: runWith(func(r *v1alpha1.AgentRun) { r.Status.CompletionTime = ptr.To(metav1.NewMicroTime(now)) }), Pod: podWith(failed)}, actionNone},
+		"ended with an ended Pod":    {Observed{Run: runWith(func(r *v1alpha1.AgentRun) { r.Status.CompletionTime = ptr.To(metav1.NewMicroTime(now)) }), Pod: podWith(fails)}, actionNone},
 	} {
 		assert.Equal(t, c.want, decide(c.o), name)
 	}

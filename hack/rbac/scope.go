@@ -11,6 +11,7 @@ import (
 var namespaced = map[string]bool{
 	"/pods":                     true,
 	"/secrets":                  true,
+	"/services":                 true,
 	"events.k8s.io/events":      true,
 	"hearth.dev/agents":         true,
 	"agents.x-k8s.io/sandboxes": true,

@@ -70,13 +70,14 @@ type world struct {
 	net      []*request
 	effects  map[string]int
 	attempts map[key]int
+	started  map[key]time.Time
 	serial   int
 	settling bool
 	coverage map[string]int
 }
 
 func newWorld(t *rapid.T, coverage map[string]int) *world {
-	w := &world{t: t, now: noon, api: map[string]*stored{}, past: map[string]*stored{}, effects: map[string]int{}, attempts: map[key]int{}, coverage: coverage}
+	w := &world{t: t, now: noon, api: map[string]*stored{}, past: map[string]*stored{}, effects: map[string]int{}, attempts: map[key]int{}, started: map[key]time.Time{}, coverage: coverage}
 	for range 2 {
 		w.newPod()
 		w.ctrls = append(w.ctrls, w.newController())
@@ -142,6 +143,10 @@ func (w *world) write(seen stored, s Status) bool {
 	old := now.run
 	require.False(w.t, old.Terminal, "I2: a record never changes")
 	require.GreaterOrEqual(w.t, s.Attempt, old.Attempt, "I7")
+	if spent := s.Spent - old.Spent; spent != 0 { // nothing else moves the starting deadline
+		at, ran := w.started[key{old.UID, old.Attempt}]
+		require.True(w.t, ran && spent > 0 && spent <= w.now.Sub(at), "R28: %s was said to have been running for %s", old.UID, spent)
+	}
 	if s.Live() && old.Live() {
 		want := old.Reservation
 		want.By = s.By
@@ -224,6 +229,7 @@ func (w *world) start(h *harness) {
 	h.book[k].State, h.book[k].StartedAt = wire.StateRunning, &at
 	w.effects[k.uid]++
 	w.attempts[k]++
+	w.started[k] = at
 	require.LessOrEqual(w.t, w.attempts[k], 1, "I1: attempt %v started twice", k)
 	run := w.past[k.uid]
 	require.LessOrEqual(w.t, w.effects[k.uid], 1+int(run.run.BackoffLimit), "I1: run %s started too often", k.uid)

@@ -72,7 +72,7 @@ func TestReasonsAreThoseOfTheDocuments(t *testing.T) {
 	listed, _, _ = strings.Cut(listed, ".\n")
 	assert.ElementsMatch(t, waiting, strings.Fields(strings.ReplaceAll(listed, ",", " ")))
 
-	ends := append(constantsOf(t, api, "Terminal reasons", "Reason"), constantsOf(t, "pkg/delivery/v1alpha1/envelope.go", "reasons", "Reason")...)
+	ends := append(constantsOf(t, api, "Terminal reasons", "Reason"), constantsOf(t, "pkg/delivery/v1alpha1/envelope.go", "The reasons that an envelope", "Reason")...)
 	listed = section(t, "SPEC.md", "## Envelope") + spec
 	table := explained(section(t, "docs/operating.md", "## How did my run end?"))
 	for _, reason := range ends {
@@ -87,7 +87,7 @@ func TestReasonsAreThoseOfTheDocuments(t *testing.T) {
 // R21: likewise the codes of admission.
 func TestRefusalCodesAreThoseOfTheDocuments(t *testing.T) {
 	codes := append(constantsOf(t, "api/v1alpha1/refusals.go", "The refusal codes", "Refusal"), "Forbidden", "Invalid")
-	assert.ElementsMatch(t, codes, explained(section(t, "docs/operating.md", "### When a run is refused")))
+	assert.ElementsMatch(t, codes, explained(section(t, "docs/operating.md", "## When a run is refused")))
 	spec := section(t, "SPEC.md", "## Admission")
 	for _, code := range codes {
 		assert.Contains(t, spec, "`"+code+"`")

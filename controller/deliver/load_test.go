@@ -50,7 +50,9 @@ func TestAStandingRunIsEmptyOnlyWhenThatIsProven(t *testing.T) {
 		return l.Link == agent.LinkFailed && l.Reason == hearthv1.ReasonTargetUnreachable && l.Message != "" && !l.Empty
 	})
 	x.harness.Boot()
-	w.until(second, "running", func(r *hearthv1.AgentRun) bool { return len(x.harness.Runner.Started()) == 2 || r.Status.CompletionTime != nil })
+	w.until(second, "running", func(r *hearthv1.AgentRun) bool {
+		return len(x.harness.Runner.Started()) == 2 || r.Status.CompletionTime != nil
+	})
 	x.harness.Runner.Release(string(first.UID))
 	x.harness.Runner.Release(string(second.UID))
 	w.ended(first)

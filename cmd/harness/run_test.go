@@ -199,17 +199,17 @@ func TestSIGTERMEndsAOneShotRun(t *testing.T) {
 		outcome wire.Outcome
 		warns   string
 	}{
-		"obeys":                {"say: half ;; daemon: ;; hidden: ;; child: ;; mute:", "0s", 1, 1, "Cancelled", "were ended with the agent"},
-		"deaf":                 {"say: half ;; daemon: ;; deaf: ;; mute:", "0s", 1, 1, "Cancelled", "ended by force"},
-		"ends within the time": {"say: half ;; daemon: ;; wait: GATE", "1h", 1, 0, "Succeeded", ""},
-		"second signal":        {"say: half ;; daemon: ;; mute:", "1h", 2, 1, "Cancelled", ""},
-		"end of the time":      {"say: half ;; daemon: ;; mute:", "50ms", 1, 1, "Cancelled", ""},
+		"obeys":                {"say: half ;; daemon: ;; hidden: ;; child: ;; STARTED ;; mute:", "0s", 1, 1, "Cancelled", "were ended with the agent"},
+		"deaf":                 {"say: half ;; daemon: ;; deaf: ;; STARTED ;; mute:", "0s", 1, 1, "Cancelled", "ended by force"},
+		"ends within the time": {"say: half ;; daemon: ;; STARTED ;; wait: GATE", "1h", 1, 0, "Succeeded", ""},
+		"second signal":        {"say: half ;; daemon: ;; STARTED ;; mute:", "1h", 2, 1, "Cancelled", ""},
+		"end of the time":      {"say: half ;; daemon: ;; STARTED ;; mute:", "50ms", 1, 1, "Cancelled", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			gate := filepath.Join(t.TempDir(), "gate")
 			started := filepath.Join(t.TempDir(), "started")
-			k := newTask(t, strings.Replace(strings.ReplaceAll(c.goal, "GATE", gate), "say: half", "say: half ;; touch: "+started, 1))
+			k := newTask(t, strings.NewReplacer("GATE", gate, "STARTED", "touch: "+started).Replace(c.goal))
 			b := k.start("--drain=" + c.drain)
 			require.Eventually(t, func() bool { _, err := os.Stat(started); return err == nil }, patience, tick)
 			address := b.acp()
@@ -252,9 +252,10 @@ func TestSIGTERMBeforeTheAgentAnswersEndsIt(t *testing.T) {
 
 // kubelet kills what does not end in its grace period: the termination message then says what is known.
 func TestAHarnessKilledWhileItEndsHasLeftWhatIsKnown(t *testing.T) {
-	k := newTask(t, "say: half ;; deaf: ;; mute:")
+	started := filepath.Join(t.TempDir(), "started")
+	k := newTask(t, "say: half ;; deaf: ;; touch: "+started+" ;; mute:")
 	b := k.start()
-	require.Eventually(t, func() bool { return k.effectsOf("say: half ;; deaf: ;; mute:") == 1 }, patience, tick)
+	require.Eventually(t, func() bool { _, err := os.Stat(started); return err == nil }, patience, tick)
 	b.signal(syscall.SIGTERM)
 	require.Eventually(t, func() bool {
 		message, err := os.ReadFile(k.left)

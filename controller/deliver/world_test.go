@@ -59,8 +59,9 @@ type world struct {
 	ns    string
 	kube  kube.Client
 	agent *hearthv1.Agent
-	// scheme of the standing runs made from now on; HTTPS unless set.
-	scheme hearthv1.DeliveryScheme
+	// scheme and backend of the standing runs made from now on; HTTPS and Pod unless set.
+	scheme  hearthv1.DeliveryScheme
+	backend hearthv1.Backend
 }
 
 func newWorld(t *testing.T) *world {
@@ -121,7 +122,7 @@ func (w *world) placeholder(name string) *target {
 			AgentRef: hearthv1.AgentRef{Name: w.agent.Name, UID: w.agent.UID, Generation: 1}, Runtime: ptr.To(runtime()), Template: ptr.To(template()),
 		},
 	}
-	x.run.Spec.Runtime.Delivery.Scheme = w.scheme
+	x.run.Spec.Runtime.Delivery.Scheme, x.run.Spec.Backend = w.scheme, w.backend
 	require.NoError(w.t, w.kube.Create(w.t.Context(), x.run))
 	require.NoError(w.t, w.kube.Create(w.t.Context(), &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: pod.SecretName(name, x.run.UID), Namespace: w.ns, OwnerReferences: owned("AgentRun", x.run)},
@@ -143,6 +144,10 @@ func (x *target) makePod() {
 			Labels: map[string]string{hearthv1.LabelRun: x.run.Name, hearthv1.LabelAgent: x.w.agent.Name},
 		},
 		Spec: template().Spec,
+	}
+	if x.run.Spec.Backend == hearthv1.BackendSandbox {
+		o := &x.pod.OwnerReferences[0]
+		o.APIVersion, o.Kind, o.UID = "agents.x-k8s.io/v1beta1", "Sandbox", "a Sandbox of the run"
 	}
 	require.NoError(x.w.t, x.w.kube.Create(x.w.t.Context(), x.pod))
 }

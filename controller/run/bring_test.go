@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/sandbox"
 )
 
 func reconciler(t *testing.T, objects ...client.Object) *Reconciler {
@@ -25,6 +26,7 @@ func reconciler(t *testing.T, objects ...client.Object) *Reconciler {
 	scheme := runtime.NewScheme()
 	require.NoError(t, clientgoscheme.AddToScheme(scheme))
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	require.NoError(t, sandbox.AddToScheme(scheme))
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.AgentRun{}).Build()
 	return &Reconciler{Client: c, Live: c, Events: events.NewFakeRecorder(8), Now: func() time.Time { return now }, Random: rand.Reader}
 }

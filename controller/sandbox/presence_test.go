@@ -20,7 +20,8 @@ func TestOnlyAnAnswerChangesWhatIsKnown(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, AddToScheme(scheme))
 	ticks, asked := make(chan time.Time), 0
-	answers := []error{errors.New("unreachable"), nil, errors.New("unreachable"), nil}
+	unreachable := errors.New("unreachable")
+	answers := []error{unreachable, nil, unreachable, unreachable, nil}
 	p := &Presence{
 		live:     fake.NewClientBuilder().WithScheme(scheme).Build(),
 		after:    func(d time.Duration) <-chan time.Time { assert.Equal(t, LookEvery, d); return ticks },
@@ -45,7 +46,7 @@ func TestOnlyAnAnswerChangesWhatIsKnown(t *testing.T) {
 	assert.ErrorIs(t, err, ErrNoKind, "nobody is asked")
 	tick() // the third failed
 	assert.True(t, p.Absent())
-	cancel() // after the fourth, or before
+	cancel() // while it asks for the fourth time, or after
 	require.NoError(t, <-over)
 	require.True(t, p.NeedLeaderElection())
 

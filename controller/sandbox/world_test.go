@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -23,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/agent"
@@ -75,10 +77,21 @@ func bareWorld(t *testing.T, namespaces []string) *world {
 	mgr := w.manager(server.Controller(t), options)
 	presence, err := sandbox.NewPresence(mgr, namespaces, func(time.Duration) <-chan time.Time { return w.looks }, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	require.NoError(t, (&agent.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now}).SetupWithManager(mgr))
+	require.NoError(t, (&agent.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Loads: idle{}, Events: mgr.GetEventRecorder("hearth"), Now: time.Now}).SetupWithManager(mgr))
 	require.NoError(t, (&run.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now, Random: rand.Reader, Sandboxes: presence}).SetupWithManager(mgr))
 	w.start(mgr)
 	return w
+}
+
+// idle standing runs hold nothing.
+type idle struct{}
+
+func (idle) Load(context.Context, *v1alpha1.AgentRun) (agent.Load, error) {
+	return agent.Load{Link: agent.LinkVerified, Empty: true}, nil
+}
+
+func (idle) Changes() source.Source {
+	return source.Func(func(context.Context, workqueue.TypedRateLimitingInterface[ctrl.Request]) error { return nil })
 }
 
 // double starts the double of the Sandboxes' controller.

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -141,12 +140,33 @@ func TestTheSandboxOfARunThatIsGoneEnds(t *testing.T) {
 	require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(s), &sandbox.Sandbox{}))
 }
 
-// The Pod of a Sandbox wakes its run; the Pod of a run wakes it by its owner.
+// The Pod of a Sandbox wakes its run, as a run's own does; one of nobody wakes nobody.
 func TestAPodOfASandboxWakesItsRun(t *testing.T) {
-	p := sandboxed(Observed{Run: standingRun(), Pod: livePod()}).Pod
-	assert.Equal(t, "reviewer-1", ofSandbox(t.Context(), p)[0].Name)
-	assert.Empty(t, ofSandbox(t.Context(), livePod()))
-	p.OwnerReferences = nil
-	assert.Empty(t, ofSandbox(t.Context(), p))
-	assert.Nil(t, metav1.GetControllerOf(p))
+	for name, p := range map[string]*corev1.Pod{"of a Sandbox": sandboxed(Observed{Run: standingRun(), Pod: livePod()}).Pod, "of a run": livePod()} {
+		key, ok := runOf(p)
+		assert.True(t, ok, name)
+		assert.Equal(t, "team/reviewer-1", key.String(), name)
+	}
+	_, ok := runOf(podWith(func(p *corev1.Pod) { p.OwnerReferences = nil }))
+	assert.False(t, ok)
+}
+
+// A foreign Pod of the name could be adopted by a Sandbox: none is made. A foreign Sandbox is not used.
+func TestAForeignPodOrSandboxIsInTheWay(t *testing.T) {
+	foreign := podWith(func(p *corev1.Pod) { p.OwnerReferences = nil })
+	r, _ := sandboxReconciler(t, sandboxRun(), foreign)
+	run, result := look(t, r)
+	assert.Equal(t, "Pod reviewer-1 exists and is not this run's", saysOf(run))
+	assert.Equal(t, lookAgain, result.RequeueAfter)
+	assert.True(t, apierrors.IsNotFound(r.Client.Get(t.Context(), client.ObjectKeyFromObject(run), &sandbox.Sandbox{})))
+	require.NoError(t, r.Client.Delete(t.Context(), foreign))
+	run, _ = look(t, r)
+	assert.Equal(t, "reviewer-1", run.Status.PodName, "the next look works")
+
+	theirs := theSandbox(sandboxRun())
+	theirs.OwnerReferences = nil
+	r, _ = sandboxReconciler(t, sandboxRun(), theirs)
+	run, _ = look(t, r)
+	assert.Equal(t, "Sandbox reviewer-1 exists and is not this run's: delete it", saysOf(run))
+	assert.Empty(t, run.Status.PodName)
 }

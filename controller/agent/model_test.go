@@ -231,7 +231,7 @@ func (m *model) steps() map[string]func(*rapid.T) {
 		"pass": pass, "another pass": pass, "one more pass": pass, "and a pass": pass,
 		"all ready": allReady, "all ready again": allReady,
 		"reconcile": reconcile, "reconcile again": reconcile,
-		"cache": sync,
+		"cache":   sync,
 		"restart": func(*rapid.T) { m.start(controller()) },
 		"time": func(*rapid.T) {
 			m.now = m.now.Add(rapid.SampledFrom([]time.Duration{100 * time.Millisecond, time.Second, 5 * time.Second, drain}).Draw(m.t, "time"))

@@ -86,7 +86,8 @@ func TestStatusSaysWhatTheAgentWaitsFor(t *testing.T) {
 			}
 			assert.Equal(t, c.progress, string(progress.Status)+"/"+progress.Reason)
 			assert.Contains(t, progress.Message, c.because)
-			assert.Equal(t, c.counts, [4]int32{s.Replicas, s.ReadyReplicas, s.Busy, s.Queued})
+			counts := [4]int32{s.Replicas, s.ReadyReplicas, s.Busy, s.Queued}
+			assert.Equal(t, c.counts, counts)
 			assert.Equal(t, int64(4), s.ObservedGeneration)
 
 			agent.Status = s

@@ -73,6 +73,9 @@ func Contradictions(spec *v1alpha1.AgentSpec) []Contradiction {
 	}
 	t.agent(fmt.Sprintf("spec.template.spec.containers[%d]", agent), &spec.Template.Spec.Containers[agent])
 	t.ports()
+	if t.oneShot() {
+		t.restarts()
+	}
 	return t.found
 }
 

@@ -63,6 +63,26 @@ func probesACP(p *corev1.Probe) bool {
 		p.GRPC != nil && p.GRPC.Port == v1alpha1.PortACPNumber
 }
 
+// restarts: any container may have all of its Pod's started again, the one that has the run among them.
+func (t *templateCheck) restarts() {
+	p := &t.spec.Template.Spec
+	for _, list := range []struct {
+		field      string
+		containers []corev1.Container
+	}{{"initContainers", p.InitContainers}, {"containers", p.Containers}} {
+		for i, c := range list.containers {
+			if c.Name != v1alpha1.AgentContainer && slices.ContainsFunc(c.RestartPolicyRules, restartsAll) {
+				t.add(fmt.Sprintf("spec.template.spec.%s[%d].restartPolicyRules", list.field, i), "expected no action %s: a run is started at most once",
+					corev1.ContainerRestartRuleActionRestartAllContainers)
+			}
+		}
+	}
+}
+
+func restartsAll(r corev1.ContainerRestartRule) bool {
+	return r.Action == corev1.ContainerRestartRuleActionRestartAllContainers
+}
+
 // ports: containers of a Pod share one network, so a port is refused wherever it is declared.
 func (t *templateCheck) ports() {
 	wanted := map[string]int32{v1alpha1.PortACP: v1alpha1.PortACPNumber}

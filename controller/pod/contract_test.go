@@ -88,6 +88,7 @@ func TestContradictionsNameTheField(t *testing.T) {
 
 // SPEC.md, Resources: the Pod of a Task, Scheduled or ad-hoc run carries out one run and ends with it.
 func TestAOneShotPodContradictsInItsOwnWay(t *testing.T) {
+	restartAll := []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestartAllContainers}}
 	for _, mode := range []v1alpha1.AgentMode{v1alpha1.AgentModeTask, v1alpha1.AgentModeScheduled} {
 		oneShot := func() *v1alpha1.AgentSpec {
 			s := spec()
@@ -105,6 +106,10 @@ func TestAOneShotPodContradictsInItsOwnWay(t *testing.T) {
 			"spec.template.spec.containers[1].ports[0]":       func(t *corev1.PodTemplateSpec) { t.Spec.Containers[1].Ports[0].ContainerPort = 4001 },
 			"spec.template.spec.containers[1].restartPolicy": func(t *corev1.PodTemplateSpec) {
 				t.Spec.Containers[1].RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+			},
+			"spec.template.spec.containers[0].restartPolicyRules": func(t *corev1.PodTemplateSpec) { t.Spec.Containers[0].RestartPolicyRules = restartAll },
+			"spec.template.spec.initContainers[0].restartPolicyRules": func(t *corev1.PodTemplateSpec) {
+				t.Spec.InitContainers = []corev1.Container{{Name: "set-up", RestartPolicyRules: restartAll}}
 			},
 			"spec.template.spec.hostNetwork": func(t *corev1.PodTemplateSpec) { t.Spec.HostNetwork = true },
 			"spec.template.spec.containers":  func(t *corev1.PodTemplateSpec) { t.Spec.Containers[1].Name = "main" },

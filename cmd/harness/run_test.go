@@ -83,6 +83,7 @@ func TestAOneShotHarnessEndsWithItsCodeAndEnvelope(t *testing.T) {
 			assert.Equal(t, c.out, b.out.String())
 			assert.Contains(t, b.log.String(), "\nharness: "+string(c.outcome)+"/"+string(c.reason))
 			assert.Equal(t, 1, k.effectsOf(c.goal), "once")
+			assert.NotContains(t, b.log.String(), "level=ERROR", "nothing went wrong in the harness")
 		})
 	}
 }

@@ -164,7 +164,9 @@ func (s *slot) work(ctx context.Context, a *agent, g pending, fell func()) bool 
 	opening, stop := context.WithTimeoutCause(ctx, s.pool.cfg.StartTimeout, errors.New("no answer in time"))
 	defer stop()
 	if err := a.openSession(opening); err != nil {
-		s.pool.cfg.Log.Error("agent: no further session", "slot", s.number, "error", err)
+		if ctx.Err() == nil { // nobody needs one of a harness that ends
+			s.pool.cfg.Log.Error("agent: no further session", "slot", s.number, "error", err)
+		}
 		return false
 	}
 	return true

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -51,18 +52,24 @@ func addIndexes(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Transform is for the cache of AgentRuns: a record is kept without what nobody here reads of it again (its goal, template and
-// output), so that finished runs cost next to nothing. Its status is final, so the rest is never written back.
+// Transform is for the cache of AgentRuns: a record is kept without what nobody here reads of it again (its goal, template, output and
+// every long text), so that finished runs cost next to nothing. Its status is final, so the rest is never written back. Standing runs
+// keep theirs: few are kept, and the next one is told of by how the last one ended.
 func Transform(object any) (any, error) {
 	run, ok := object.(*hearthv1.AgentRun)
 	if !ok {
 		return object, nil
 	}
 	run.ManagedFields = nil
-	if delivered(run) && terminal(run) {
-		run.Spec.Goal, run.Spec.Parameters, run.Spec.Runtime, run.Spec.Template = "", nil, nil, nil
-		run.Status.Output, run.Status.Message = nil, ""
+	if !terminal(run) || run.Standing() {
+		return run, nil
 	}
+	run.Spec.Goal, run.Spec.Parameters, run.Spec.Runtime, run.Spec.Template = "", nil, nil, nil
+	run.Status.Output, run.Status.Message, run.Status.TerminationData = nil, "", ""
+	for i := range run.Status.Conditions {
+		run.Status.Conditions[i].Message = ""
+	}
+	delete(run.Annotations, corev1.LastAppliedConfigAnnotation) // kubectl's copy of what it applied
 	return run, nil
 }
 

@@ -60,24 +60,6 @@ func TestAStatusIsReadBackAsItWasWritten(t *testing.T) {
 	assert.Nil(t, withStatus(at.Add(time.Hour), out, want, endpoint{}), "neither another message nor another endpoint is worth a write")
 }
 
-// P7: a record costs next to nothing in the cache; what is alive is kept whole.
-func TestTheCacheKeepsNoResults(t *testing.T) {
-	run := testRun("a", "uid-1")
-	run.Status.Output = &hearthv1.Output{Value: "long"}
-	same, err := Transform(run.DeepCopy())
-	require.NoError(t, err)
-	assert.Equal(t, run, same)
-	end := metav1.NowMicro()
-	run.Status.CompletionTime = &end
-	stripped, err := Transform(run.DeepCopy())
-	require.NoError(t, err)
-	assert.Nil(t, stripped.(*hearthv1.AgentRun).Status.Output) //nolint:forcetypeassert // fails loudly
-	assert.Empty(t, stripped.(*hearthv1.AgentRun).Spec.Goal)
-	other, err := Transform("a tombstone")
-	require.NoError(t, err)
-	assert.Equal(t, "a tombstone", other)
-}
-
 // What was written a moment ago counts until the cache has caught up, and for no other run of that name.
 func TestTheNewestOfCacheAndOwnWritesCounts(t *testing.T) {
 	n := newNewest()

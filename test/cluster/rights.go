@@ -44,11 +44,19 @@ func (r Right) allows(e AuditEvent) bool {
 		(r.Name == "" || r.Name == o.Name)
 }
 
-// ControllerRights are those of the controller as config/ installs it. root is the project's directory.
-func ControllerRights(root string) ([]Right, error) {
-	files, err := resources(filepath.Join(root, "config"))
-	if err != nil {
-		return nil, err
+// AdHocComponent is the folder of config/ with what ad-hoc runs need.
+const AdHocComponent = "ad-hoc"
+
+// ControllerRights are those of the controller as config/ installs it, and those that the named components of it add. root is the
+// project's directory.
+func ControllerRights(root string, components ...string) ([]Right, error) {
+	var files []string
+	for _, part := range append([]string{"."}, components...) {
+		found, err := resources(filepath.Join(root, "config", part))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
 	}
 	objects, err := Read(files...)
 	if err != nil {

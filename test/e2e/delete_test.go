@@ -30,8 +30,7 @@ func TestDeletedWhileRunning(t *testing.T) {
 	r := newRoom(t, "deleted")
 	r.readyAgent(reviewer, nil)
 	pod := r.pod(reviewer)
-	const ticks = workDir + "/ticks"
-	run := r.ask("endless", reviewer, "shell: while :; do echo tick >> "+ticks+"; sleep 0.2; done", "say: never said")
+	run := r.ask("endless", reviewer, endless, "say: never said")
 	r.running("endless")
 	r.waitLines(pod, ticks, 3)
 

@@ -30,10 +30,12 @@ const (
 )
 
 // TestControllerStartsFromNothing: with its certificate, the authority in the webhook configurations and its lease gone, and an API
-// server that has no streaming lists, the controller makes what it needs by itself and with the rights it has.
+// server that has no streaming lists, the controller makes what it needs by itself and with the rights it has. It is started with the
+// component config/ad-hoc, so that what that allows and grants is used, too.
 func TestControllerStartsFromNothing(t *testing.T) {
 	r := newRoom(t, "first-start")
 	r.readyAgent(reviewer, nil)
+	r.adHocIsOff()
 	var before appsv1.Deployment
 	key := client.ObjectKey{Namespace: cluster.SystemNamespace, Name: cluster.ControllerAccount}
 	require.NoError(t, suite.Client.Get(t.Context(), key, &before))
@@ -59,6 +61,7 @@ func TestControllerStartsFromNothing(t *testing.T) {
 	older := *before.Spec.DeepCopy()
 	env := &older.Template.Spec.Containers[0].Env
 	*env = append(*env, corev1.EnvVar{Name: noWatchList, Value: "false"})
+	r.withAdHoc(&older)
 	require.NoError(t, redeploy(t.Context(), key, older))
 	require.NoError(t, suite.WaitAvailable(t.Context(), key))
 	require.NoError(t, suite.WaitAdmission(t.Context()))
@@ -75,6 +78,7 @@ func TestControllerStartsFromNothing(t *testing.T) {
 		assert.Equal(t, string(authority), string(webhook.ClientConfig.CABundle), webhook.Name)
 	}
 	r.succeeds("first", reviewer)
+	r.adHocIsForThoseWhoMakePods()
 	require.NoError(t, suite.Client.Get(t.Context(), client.ObjectKeyFromObject(lease), lease))
 	assert.NotEmpty(t, ptr.Deref(lease.Spec.HolderIdentity, ""), "somebody leads")
 }

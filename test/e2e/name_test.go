@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +27,30 @@ const (
 // serviceName is the name of a run's headless Service, as Pods ask for it.
 func serviceName(pod *corev1.Pod) string {
 	return pod.Name + "." + pod.Namespace + ".svc.cluster.local"
+}
+
+// nameIsSilent: a Service does not publish the address of a Pod that is not Ready.
+func (r *room) nameIsSilent(pod *corev1.Pod) {
+	r.t.Helper()
+	addresses, err := r.lookup(r.t.Context(), pod)
+	var unknown *net.DNSError
+	if err != nil && (!errors.As(err, &unknown) || !unknown.IsNotFound) {
+		r.t.Fatalf("the cluster's DNS does not answer: %v", err)
+	}
+	assert.Empty(r.t, addresses, "%s resolves while 4000 is closed", serviceName(pod))
+}
+
+// nameAnswers also looks at the Service of a Pod-backed run.
+func (r *room) nameAnswers(pod *corev1.Pod, since time.Time) {
+	r.t.Helper()
+	r.nameLeadsTo(pod, since)
+	var service corev1.Service
+	require.NoError(r.t, suite.Client.Get(r.t.Context(), r.key(pod.Name), &service))
+	assert.Equal(r.t, corev1.ClusterIPNone, service.Spec.ClusterIP)
+	assert.False(r.t, service.Spec.PublishNotReadyAddresses)
+	require.Len(r.t, service.Spec.Ports, 1)
+	assert.Equal(r.t, hearthv1.PortACP, service.Spec.Ports[0].Name)
+	assert.EqualValues(r.t, hearthv1.PortACPNumber, service.Spec.Ports[0].Port)
 }
 
 // nameLeadsTo the agent, and to nobody else, within ten seconds of ACPReady.

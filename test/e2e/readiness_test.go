@@ -37,7 +37,7 @@ func behindGate(spec *hearthv1.AgentSpec) {
 	spec.Runtime.Command = []string{"sh", "-c", "until [ -e " + gateFile + " ]; do sleep 0.1; done; exec goose acp"}
 }
 
-// TestReadiness is R10 without the Service name. The agent waits for a file before it starts, so that the time in which its Pod runs and nobody listens lasts
+// TestReadiness is R10. The agent waits for a file before it starts, so that the time in which its Pod runs and nobody listens lasts
 // until the test has seen it.
 func TestReadiness(t *testing.T) {
 	t.Parallel()
@@ -48,6 +48,7 @@ func TestReadiness(t *testing.T) {
 
 	pod := r.pod(gated)
 	r.probeIsAsPromised(pod)
+	r.nameIsSilent(pod)
 	r.sh(t.Context(), pod, "touch "+gateFile)
 	flip, err := r.watched.first(t.Context(), shortly, func(run *hearthv1.AgentRun) bool {
 		return run.Name == standing && acpReady(run).Status == metav1.ConditionTrue
@@ -55,6 +56,7 @@ func TestReadiness(t *testing.T) {
 	require.NoError(t, err)
 	dialled := r.dial(t.Context(), pod, flip.run.Status.Address) // before anything else: one dial, no retry
 	require.NoError(t, dialled, "the first dial after ACPReady turned True")
+	r.nameAnswers(pod, flip.at)
 
 	assert.Equal(t, hearthv1.ReasonListening, acpReady(flip.run).Reason)
 	assert.Contains(t, acpReady(flip.run).Message, flip.run.Status.Address)

@@ -17,37 +17,55 @@ import (
 	"github.com/hearthdev/hearth/test/cluster"
 )
 
+const rolled = "rolled"
+
 // TestControllerKilled is fault rows 4 to 6: the controller gets SIGKILL while two runs run. One ends while nobody leads, the other
-// after the next controller looked at it. Each is recorded once and has one side effect.
+// after the next controller looked at it. Each is recorded once and has one side effect. So does a Task's run whose Pod ends meanwhile;
+// and a standing run that was cordoned stays so, and finishes what it has.
 func TestControllerKilled(t *testing.T) {
 	r := newRoom(t, "killed")
-	r.readyAgent(reviewer, func(spec *hearthv1.AgentSpec) { spec.Runtime.Delivery.Concurrency = 2 })
-	pod := r.pod(reviewer)
-	gate := func(name string) string { return suite.id + "-" + name }
-	for _, name := range []string{"early", "late"} {
-		r.ask(name, reviewer, "shell: echo "+name+" >> "+effects, "gate: "+gate(name), "say: "+name+" is done")
+	r.agent(reviewer, func(spec *hearthv1.AgentSpec) { spec.Runtime.Delivery.Concurrency = 2 })
+	r.agent(rolled, nil)
+	r.task(worker, nil)
+	for _, name := range []string{reviewer, rolled, worker} {
+		r.waitReady(name)
 	}
-	for _, name := range []string{"early", "late"} {
-		r.running(name)
-	}
-	r.waitLines(pod, effects, 2)
+	held := r.hold(reviewer, "early", "late")
+	oneShot := r.hold(worker, "one-shot")
+	inFlight := r.hold(rolled, "in-flight")
+	old := inFlight[0].Status.PodName
+	r.changeTemplate(rolled)
+	cordoned := r.await(old, "to be cordoned", patiently, func(run *hearthv1.AgentRun) bool { return run.Status.CordonedAt != nil }).Status.CordonedAt
 
 	r.killController()
-	require.NoError(t, suite.OpenGate(t.Context(), suite.modelNamespace, gate("early")))
+	r.openTheGate("one-shot")
+	r.openTheGate("early")
+	r.wait("the one-shot Pod to end", shortly, func(ctx context.Context) (bool, string, error) {
+		var pod corev1.Pod
+		err := suite.Client.Get(ctx, r.key("one-shot"), &pod)
+		return err == nil && pod.Status.Phase == corev1.PodSucceeded, string(pod.Status.Phase), err
+	})
+	unrecorded := r.await("one-shot", "to be there", shortly, func(*hearthv1.AgentRun) bool { return true })
+	assert.Nil(t, unrecorded.Status.CompletionTime, "its Pod ended while nobody led")
 	early := r.ended("early", patiently)
 	late := r.await("late", "to be still there", shortly, func(*hearthv1.AgentRun) bool { return true })
 	assert.Nil(t, late.Status.CompletionTime, "its gate is closed")
-	require.NoError(t, suite.OpenGate(t.Context(), suite.modelNamespace, gate("late")))
+	r.openTheGate("late")
 	late = r.ended("late", patiently)
 
-	for name, run := range map[string]*hearthv1.AgentRun{"early": early, "late": late} {
-		assert.Equal(t, metav1.ConditionTrue, succeeded(run).Status, "%s: %s %s", name, succeeded(run).Reason, run.Status.Message)
-		require.NotNil(t, run.Status.Output)
-		assert.Contains(t, run.Status.Output.Value, name+" is done")
+	for _, run := range []*hearthv1.AgentRun{early, late} {
+		r.isDone(run, held[0].Status.PodUID)
 		assert.EqualValues(t, 1, run.Status.Delivery.Attempt)
 		assert.Zero(t, run.Status.Delivery.Losses, "a restart of the controller loses nothing")
 	}
-	assert.ElementsMatch(t, []string{"early", "late"}, r.lines(t.Context(), pod, effects), "I1: one side effect each")
+	r.isDone(r.ended("one-shot", patiently), oneShot[0].Status.PodUID)
+	run := r.ask("to-the-new", rolled, "say: hello")
+	assert.NotEqual(t, old, r.ended(run.Name, patiently).Status.PodName, "the old one is cordoned")
+	still := r.await(old, "to be there", shortly, func(*hearthv1.AgentRun) bool { return true })
+	assert.Equal(t, cordoned, still.Status.CordonedAt, "a cordon survives the controller")
+	r.openTheGate("in-flight")
+	r.isDone(r.ended("in-flight", patiently), inFlight[0].Status.PodUID)
+	r.waitGone("the old standing run", r.livingOf([]string{old}))
 	require.NoError(t, suite.WaitAdmission(t.Context()))
 }
 

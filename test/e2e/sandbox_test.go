@@ -35,7 +35,7 @@ const (
 )
 
 // TestSandbox is R13 with the double of test/sandbox and a real kubelet: the kind appears after the controller started; a standing run
-// in a Sandbox is delivered to; a Pod that terminates does not count, though its Sandbox reads Ready; one
+// in a Sandbox is delivered to, and so is the goal of a Task; a Pod that terminates does not count, though its Sandbox reads Ready; one
 // that comes back under the same name is another one.
 func TestSandbox(t *testing.T) {
 	t.Parallel()
@@ -46,9 +46,13 @@ func TestSandbox(t *testing.T) {
 		spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](50) // of which work may go on for fifteen seconds
 	}
 	r.agent(reviewer, inSandbox)
-	blocked := r.await(r.standing(reviewer).Name, "to wait for the kind", shortly, func(run *hearthv1.AgentRun) bool { return succeeded(run).Message == sandbox.Missing })
-	assert.Equal(t, hearthv1.ReasonPodNotRunning, succeeded(blocked).Reason)
-	assert.Equal(t, hearthv1.PhasePending, blocked.Status.Phase)
+	r.task(worker, inSandbox)
+	r.ask("one-shot", worker, "say: boxed")
+	for _, name := range []string{r.standing(reviewer).Name, "one-shot"} {
+		blocked := r.await(name, "to wait for the kind", shortly, func(run *hearthv1.AgentRun) bool { return succeeded(run).Message == sandbox.Missing })
+		assert.Equal(t, hearthv1.ReasonPodNotRunning, succeeded(blocked).Reason)
+		assert.Equal(t, hearthv1.PhasePending, blocked.Status.Phase)
+	}
 	r.playSandboxes()
 
 	standing := r.standing(reviewer).Name
@@ -88,10 +92,16 @@ func TestSandbox(t *testing.T) {
 			return nil, err
 		}
 		for _, box := range boxes.Items {
-			left = append(left, box.Name)
+			if box.Name != "one-shot" {
+				left = append(left, box.Name)
+			}
 		}
 		return left, nil
 	})
+	run := r.ended("one-shot", patiently)
+	assert.Equal(t, hearthv1.ReasonCompleted, run.Status.Reason, run.Status.Message)
+	require.NotNil(t, run.Status.Output)
+	assert.Equal(t, "boxed", run.Status.Output.Value)
 }
 
 // terminatesWhileReady deletes the Pod while it has work: its Sandbox reads Ready on, and the run does not.

@@ -5,6 +5,7 @@ package e2e
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -14,7 +15,11 @@ import (
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 )
 
-const missingImage = "localhost/hearth-no-such-image:none"
+const (
+	missingImage = "localhost/hearth-no-such-image:none"
+	// startingSeconds is time for kubelet to fail twice to pull an image, on a busy machine.
+	startingSeconds = 40
+)
 
 // notStarting are Pods that kubelet or the scheduler does not get to run, and what the run is to say of them.
 var notStarting = map[string]struct {
@@ -23,6 +28,8 @@ var notStarting = map[string]struct {
 	says []string
 	// starts: its container is started again and again, so the Pod's phase is Running.
 	starts bool
+	// expires: a one-shot run of it has a short starting deadline.
+	expires bool
 }{
 	"image-never-pulled": {
 		change: func(pod *corev1.PodSpec) {
@@ -32,7 +39,7 @@ var notStarting = map[string]struct {
 	},
 	"image-pull-fails": {
 		change: func(pod *corev1.PodSpec) { pod.Containers[0].Image = missingImage },
-		says:   []string{"ImagePullBackOff", missingImage},
+		says:   []string{"ImagePullBackOff", missingImage}, expires: true,
 	},
 	"image-name-invalid": {
 		change: func(pod *corev1.PodSpec) { pod.Containers[0].Image = "localhost/No:Such:Name" },
@@ -47,7 +54,7 @@ var notStarting = map[string]struct {
 	},
 	"no-node": {
 		change: func(pod *corev1.PodSpec) { pod.NodeSelector = map[string]string{"no-such-label": "none"} },
-		says:   []string{"Unschedulable", "didn't match Pod's node affinity/selector"},
+		says:   []string{"Unschedulable", "didn't match Pod's node affinity/selector"}, expires: true,
 	},
 	"crashes": {
 		change: func(pod *corev1.PodSpec) {
@@ -58,16 +65,25 @@ var notStarting = map[string]struct {
 	},
 }
 
-// TestKubeletsReasons is R7 of standing runs: each stays, with the reason of kubelet or the scheduler in words, where a person looks.
+// TestKubeletsReasons is R7: a standing run stays, with the reason of kubelet or the scheduler in words, where a person looks. A
+// one-shot run has the same until its starting deadline ends it.
 func TestKubeletsReasons(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "reasons")
 	for name, c := range notStarting {
 		r.agent(name, func(spec *hearthv1.AgentSpec) { c.change(&spec.Template.Spec) })
+		r.task(name+"-task", func(spec *hearthv1.AgentSpec) {
+			c.change(&spec.Template.Spec)
+			if c.expires {
+				spec.StartingDeadlineSeconds = startingSeconds
+			}
+		})
+		r.ask(name+"-run", name+"-task", "say: never")
 	}
 	for name, c := range notStarting {
 		t.Run(name, func(t *testing.T) {
 			r := &room{t: t, namespace: r.namespace, watched: r.watched}
+			defer r.oneShotSays(name+"-run", c.says, c.starts, c.expires)
 			run := r.await(r.standing(name).Name, "to say why nobody listens", patiently, func(run *hearthv1.AgentRun) bool {
 				require.Nil(t, run.Status.CompletionTime, run.Status.Message)
 				return containsAll(acpReady(run).Message, c.says)
@@ -86,6 +102,31 @@ func TestKubeletsReasons(t *testing.T) {
 			assert.Nil(t, run.Status.StartTime, "it has not started")
 		})
 	}
+}
+
+// oneShotSays: a one-shot run waits with the same words. One that crashes is not started again; one whose starting deadline is short
+// ends by it, and its Pod with it.
+func (r *room) oneShotSays(name string, says []string, crashes, expires bool) {
+	r.t.Helper()
+	if crashes {
+		run := r.ended(name, patiently)
+		assert.Equal(r.t, hearthv1.ReasonPodFailed, run.Status.Reason, run.Status.Message)
+		assert.Contains(r.t, run.Status.Message, "exit code 7")
+		assert.Zero(r.t, run.Status.Restarts)
+		return
+	}
+	_, err := r.watched.first(r.t.Context(), patiently, func(run *hearthv1.AgentRun) bool {
+		return run.Name == name && succeeded(run).Reason == hearthv1.ReasonPodNotRunning && containsAll(succeeded(run).Message, says)
+	})
+	require.NoError(r.t, err, "it never said %v", says)
+	if !expires {
+		return
+	}
+	run := r.ended(name, patiently)
+	assert.Equal(r.t, hearthv1.ReasonStartingDeadlineExceeded, run.Status.Reason, run.Status.Message)
+	assert.Equal(r.t, hearthv1.ReasonFinished, acpReady(run).Reason)
+	assert.GreaterOrEqual(r.t, run.Status.CompletionTime.Sub(run.CreationTimestamp.Time), startingSeconds*time.Second)
+	r.podEnds(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: run.Status.PodUID}})
 }
 
 func containsAll(text string, words []string) bool {

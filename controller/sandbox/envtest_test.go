@@ -163,9 +163,7 @@ func TestTheKindComesLaterAndGoesAgain(t *testing.T) {
 			r := w.theRun("reviewer-1", says(sandbox.Missing))
 			assert.Equal(t, v1alpha1.PhasePending, r.Status.Phase)
 			assert.Empty(t, r.Status.PodName)
-			podBacked := w.agent("plain")
-			podBacked.Spec.Backend = v1alpha1.BackendPod
-			require.NoError(t, w.Update(t.Context(), podBacked))
+			w.agent("plain", func(a *v1alpha1.Agent) { a.Spec.Backend = v1alpha1.BackendPod })
 			w.eventually("a Pod of another run", func(ctx context.Context) bool {
 				var pods corev1.PodList
 				return w.List(ctx, &pods, client.InNamespace(w.namespace), client.MatchingLabels{v1alpha1.LabelAgent: "plain"}) == nil && len(pods.Items) == 1

@@ -131,7 +131,7 @@ func (w *world) key(name string) client.ObjectKey {
 }
 
 // agent makes an Agent of backend Sandbox. Its Pods are bound to a node, so that a deleted one terminates until kubelet is done.
-func (w *world) agent(name string) *v1alpha1.Agent {
+func (w *world) agent(name string, changes ...func(*v1alpha1.Agent)) {
 	w.t.Helper()
 	a := &v1alpha1.Agent{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
@@ -141,8 +141,10 @@ func (w *world) agent(name string) *v1alpha1.Agent {
 			Template: template(),
 		},
 	}
+	for _, change := range changes {
+		change(a)
+	}
 	require.NoError(w.t, w.Create(w.t.Context(), a))
-	return a
 }
 
 func template() corev1.PodTemplateSpec {

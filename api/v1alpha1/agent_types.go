@@ -327,7 +327,8 @@ type AgentStatus struct {
 	// +kubebuilder:validation:MaxLength=330
 	// +optional
 	ObservedSchedule string `json:"observedSchedule,omitempty"`
-	// lastMissedTime is the last time of the schedule that no run was made for: too late, forbidden, or its name was taken.
+	// lastMissedTime is the last time of the schedule that no run was made for: too late, forbidden, its name was taken, or what had been
+	// promised was suspended, changed, or could not work.
 	// +optional
 	LastMissedTime *metav1.Time `json:"lastMissedTime,omitempty"`
 	// recasts is how often a standing run that ended was replaced since the Agent was made.

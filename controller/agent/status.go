@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 	"github.com/hearthdev/hearth/controller/admission"
 )
 
-// told names at most so many runs in a message.
+// maxNamed bounds how many runs a message names.
 const maxNamed = 5
 
 // describe fills counters and conditions. A condition's message changes only when something did.
@@ -39,23 +40,27 @@ func (p *Plan) describe(o Observed, c *cast, problems []admission.Refusal) {
 }
 
 // count fills the counters and gives how many can take work for certain. A controller that has just started knows nothing of the Links
-// yet: what it does not know stays as it was said to be.
+// yet: what it does not know stays as it was said to be. Nobody waits for a Link without its Secret, and none of a cordoned run makes
+// an Agent ready.
 func (p *Plan) count(c *cast) (can int) {
-	opening := 0
+	opening, unsure := 0, false
 	var running, queued int32
-	for _, m := range append(c.serving(), append(c.lost, c.cordoned...)...) {
+	serving := c.serving()
+	for i, m := range slices.Concat(serving, c.lost, c.cordoned) {
 		running, queued = running+m.load.Running, queued+m.load.Queued
-		if m.listening && !m.ready && m.load.Link == LinkOpening {
-			opening++
+		if m.listening && !m.ready && m.load.Link == LinkOpening && !credentialLost(m.run) {
+			unsure = true
+			if i < len(serving) {
+				opening++
+			}
 		}
 	}
-	can = ready(c.serving())
-	if opening == 0 {
-		p.Status.ReadyReplicas, p.Status.Busy, p.Status.Queued = int32(can), running, queued //nolint:gosec // a thousand
-		return can
-	}
+	can = ready(serving)
 	p.Status.ReadyReplicas = max(int32(can), min(p.Status.ReadyReplicas, int32(can+opening))) //nolint:gosec // a thousand
-	p.Status.Busy, p.Status.Queued = max(running, p.Status.Busy), max(queued, p.Status.Queued)
+	if unsure {
+		running, queued = max(running, p.Status.Busy), max(queued, p.Status.Queued)
+	}
+	p.Status.Busy, p.Status.Queued = running, queued
 	return can
 }
 

@@ -133,6 +133,15 @@ func TestAStartOfTheControllerDoesNotMakeAnAgentUnready(t *testing.T) {
 	agent.Status = opening
 	down := Decide(observed(agent, map[string]Load{"r-1": {}}, aRun("r-1", time.Hour))).Status
 	assert.Equal(t, "NotListening", condition(t, down, v1alpha1.AgentConditionReady).Reason)
+
+	agent.Status = opening
+	lost := Decide(observed(agent, map[string]Load{"r-1": {}}, aRun("r-1", time.Hour, listening(time.Hour), withoutSecret, cordoned(0)))).Status
+	assert.Equal(t, "NoStandingRun", condition(t, lost, v1alpha1.AgentConditionReady).Reason, "its Link cannot open")
+	assert.Equal(t, []int32{0, 0, 0}, []int32{lost.ReadyReplicas, lost.Busy, lost.Queued})
+
+	agent.Status = opening
+	drains := Decide(observed(agent, map[string]Load{"r-1": {}}, aRun("r-1", time.Hour, listening(time.Hour), cordoned(0)))).Status
+	assert.Equal(t, []int32{0, 1, 2}, []int32{drains.ReadyReplicas, drains.Busy, drains.Queued}, "cordoned, it takes no work; what it has is not known yet")
 }
 
 func TestATaskAgentIsReadyWhenRunsCanBeMadeFromIt(t *testing.T) {

@@ -35,14 +35,19 @@ func (l *Loads) Load(ctx context.Context, run *hearthv1.AgentRun) (agent.Load, e
 	}
 	assigning := run.Status.CordonedAt != nil && l.passes.ask(agentKey(run))
 	reserved := l.reservedOn(ctx, podUID)
+	unstarted, err := l.unstarted(ctx, run, podUID)
+	if err != nil {
+		return agent.Load{}, err
+	}
+	idle := !assigning && len(reserved) == 0
 	link, open := l.links.Get(podUID)
 	if !open {
-		return agent.Load{Reserved: int32(len(reserved))}, nil //nolint:gosec // as many as fit into a Pod
+		return agent.Load{Reserved: int32(len(reserved)), Empty: idle && unstarted}, nil //nolint:gosec // as many as fit into a Pod
 	}
 	s := link.Status()
 	load := agent.Load{
 		Running: int32(s.Capacity.Running), Queued: int32(s.Capacity.Queued), //nolint:gosec // bounded by the contract
-		Empty: !assigning && len(reserved) == 0 && s.State == client.StateVerified && s.Listed && s.Held == 0,
+		Empty: idle && (unstarted || s.State == client.StateVerified && s.Listed && s.Held == 0),
 	}
 	for _, r := range reserved {
 		if a, _ := link.Snapshot(client.Key{RunUID: string(r.UID), Attempt: r.Status.Delivery.Attempt}); a.Seen == nil {
@@ -82,6 +87,26 @@ func (l *Loads) podOf(ctx context.Context, run *hearthv1.AgentRun) (uid string, 
 	default:
 		return string(p.UID), false, nil
 	}
+}
+
+// unstarted: the harness of a cordoned run never ran, says the API server, so nobody ever gave it anything. Its Pod may wait for an image
+// or a node for ever.
+func (l *Loads) unstarted(ctx context.Context, run *hearthv1.AgentRun, podUID string) (bool, error) {
+	if run.Status.CordonedAt == nil {
+		return false, nil // nothing is decided by it
+	}
+	for _, from := range []kube.Reader{l.kube, l.live} { // the API server is asked only for what the cache says already
+		var p corev1.Pod
+		if err := from.Get(ctx, kube.ObjectKeyFromObject(run), &p); apierrors.IsNotFound(err) {
+			return false, nil // its end is the run's
+		} else if err != nil {
+			return false, fmt.Errorf("read Pod %s: %w", run.Name, err)
+		}
+		if s := pod.AgentStatus(&p); string(p.UID) != podUID || pod.Started(&p) || s != nil && s.RestartCount > 0 {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // passes are the assignments under way, by Agent. While there is one, nobody knows what it reserves.

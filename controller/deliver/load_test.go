@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -98,16 +99,22 @@ func TestACordonWaitsForTheAssignmentUnderWay(t *testing.T) {
 	x.holds(p, "nothing left", empty)
 }
 
-// A cordoned run that never had a Pod has nothing, and the API server is asked for that.
-func TestACordonedRunWithoutAPodIsEmpty(t *testing.T) {
+// A cordoned run that never had a Pod, or whose Pod's agent never started, has nothing: such a Pod may wait for its image for ever. The
+// API server is asked for both.
+func TestACordonedRunWhoseAgentNeverStartedIsEmpty(t *testing.T) {
 	w := newWorld(t)
 	x := w.placeholder("reviewer-1")
 	p := w.controller()
 	w.ended(w.deliver("unadmitted", goal, func(r *hearthv1.AgentRun) { r.Spec.Goal = "" })) // the cache is there
-	x.cordon()
 	load, err := p.loads.Load(t.Context(), x.run)
 	require.NoError(t, err)
-	assert.False(t, load.Empty, "it has a Pod that nobody can talk to")
+	assert.False(t, load.Empty, "it may be given work")
+	x.cordon()
+	x.holds(p, "its agent never started", empty)
+	x.pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: hearthv1.AgentContainer, RestartCount: 1,
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}}}
+	require.NoError(t, w.kube.Status().Update(t.Context(), x.pod))
+	x.holds(p, "it ran, and nobody can talk to it", func(l agent.Load) bool { return !l.Empty })
 	require.NoError(t, w.kube.Delete(t.Context(), x.pod))
 	x.holds(p, "it has none", empty)
 }

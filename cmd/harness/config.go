@@ -89,7 +89,7 @@ type period struct {
 	zero  bool // it may be none
 }
 
-// check looks at the flags of every harness, and at a command's own periods.
+// checkPeriods looks at the durations of every harness, and at a command's own.
 func (c *config) checkPeriods(own ...period) error {
 	for _, d := range append(own, period{"drain", c.drain, true}, period{"silence", c.silence, false}, period{"start-timeout", c.startTimeout, false}) {
 		if d.value < 0 || d.value == 0 && !d.zero {

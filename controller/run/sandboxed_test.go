@@ -154,6 +154,7 @@ func TestDecideAboutASandbox(t *testing.T) {
 		}), actionMake},
 		"made, not in the status yet":  {with(func(o *Observed) { o.Run.Status = v1alpha1.AgentRunStatus{}; o.Pod = nil }), actionNone},
 		"made, no Pod yet":             {Observed{Run: waitsForPod(), Sandbox: theSandbox(waitsForPod())}, actionNone},
+		"made, and nobody looked live": {Observed{Run: waitsForPod()}, actionNone},
 		"made, and deleted by another": {Observed{Run: waitsForPod(), Gone: true}, actionNone},
 		"alive":                        {alive, actionNone},
 		"its Pod terminates":           {with(func(o *Observed) { o.Pod.DeletionTimestamp = &metav1.Time{Time: now} }), actionEnd},

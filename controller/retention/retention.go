@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
@@ -24,10 +25,11 @@ const (
 )
 
 // Expiry is when a run's record may go; false when it never does by itself: the run lives, is being deleted already, or is a
-// standing run, of which the Agent's controller keeps the last three. The time counts from recordedAt, which is the controller's
+// standing run, of which its Agent's controller keeps the last three; one that its Agent left behind (--cascade=orphan) is nobody's. The time counts from recordedAt, which is the controller's
 // clock as now is; a recordedAt in the future makes it longer, never shorter.
 func Expiry(run *v1alpha1.AgentRun) (time.Time, bool) {
-	if !run.Ended() || run.Standing() || run.DeletionTimestamp != nil {
+	kept := run.Standing() && metav1.GetControllerOfNoCopy(run) != nil
+	if !run.Ended() || kept || run.DeletionTimestamp != nil {
 		return time.Time{}, false
 	}
 	end := run.Status.CompletionTime

@@ -60,10 +60,10 @@ func TestWhenARecordMayGo(t *testing.T) {
 		"failed":                        {func(r *v1alpha1.AgentRun) { r.Status.Phase = v1alpha1.PhaseFailed }, end.Add(time.Minute)},
 		"living":                        {func(r *v1alpha1.AgentRun) { r.Status = v1alpha1.AgentRunStatus{Phase: v1alpha1.PhaseRunning} }, time.Time{}},
 		"being deleted":                 {func(r *v1alpha1.AgentRun) { r.DeletionTimestamp = ptr.To(metav1.NewTime(end)) }, time.Time{}},
-		"standing": {func(r *v1alpha1.AgentRun) {
+		"standing, left behind by its Agent": {func(r *v1alpha1.AgentRun) {
 			oneShot(r)
-			r.Annotations = map[string]string{v1alpha1.AnnotationGeneration: "1"}
-		}, time.Time{}},
+			r.Annotations, r.Spec.TTLSecondsAfterFinished = map[string]string{v1alpha1.AnnotationGeneration: "1"}, nil
+		}, end.Add(7 * 24 * time.Hour)},
 		"standing, with its Agent alive": {func(r *v1alpha1.AgentRun) { oneShot(r); r.OwnerReferences = owned() }, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,7 @@ func TestScheduled(t *testing.T) {
 	second := r.firstOf("punctual", first)
 	assert.Equal(t, first.Add(time.Minute), second, "each minute has its run")
 	name := runOf("punctual", second)
-	run := r.ended(name, shortly)
+	run := r.ended(name, patiently)
 	assert.Equal(t, hearthv1.ReasonCompleted, run.Status.Reason, run.Status.Message)
 	assert.Equal(t, "punctual", run.Labels[hearthv1.LabelAgent])
 	assert.Empty(t, run.OwnerReferences, "the record outlives the Agent")

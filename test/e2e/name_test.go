@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
@@ -111,4 +113,25 @@ func (r *room) lookupInside(ctx context.Context, pod *corev1.Pod) ([]string, err
 		}
 	}
 	return addresses, nil
+}
+
+// TestSomebodysService: a Service of somebody's own under the run's name is not used. The run says that it is in the way, and goes on
+// when it was deleted.
+func TestSomebodysService(t *testing.T) {
+	t.Parallel()
+	r := newRoom(t, "squatter")
+	const name = reviewer + "-1"
+	theirs := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: r.namespace},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Port: 1}}},
+	}
+	require.NoError(t, suite.Client.Create(t.Context(), theirs))
+	r.agent(reviewer, nil)
+	blocked := r.await(name, "to say what is in the way", shortly, func(run *hearthv1.AgentRun) bool {
+		return strings.Contains(succeeded(run).Message, "Service "+name+" exists and is not this run's")
+	})
+	assert.Equal(t, hearthv1.ReasonPodNotRunning, succeeded(blocked).Reason)
+	require.NoError(t, suite.Client.Delete(t.Context(), theirs))
+	r.waitReady(reviewer)
+	r.succeeds("after", reviewer)
 }

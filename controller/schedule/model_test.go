@@ -78,6 +78,12 @@ func TestNoTimeIsRunTwiceAndEachIsRunOrSaidToBeMissed(t *testing.T) {
 				w.catchUp(rapid.IntRange(0, 4).Draw(t, "behind"))
 				_, _ = w.look(&cut{rapid.IntRange(1, 2).Draw(t, "write"), rapid.Bool().Draw(t, "after")})
 			},
+			"two look at once": func(t *rapid.T) {
+				w.catchUp(rapid.IntRange(0, 4).Draw(t, "behind"))
+				w.overtake = func() { _, _ = w.look(nil) }
+				_, _ = w.look(nil)
+				w.overtake = nil
+			},
 			"a run ends": func(t *rapid.T) {
 				for _, run := range w.runs() {
 					if !run.Ended() {

@@ -78,6 +78,26 @@ func TestNoTimeIsRunTwiceAndEachIsRunOrSaidToBeMissed(t *testing.T) {
 				w.catchUp(rapid.IntRange(0, 4).Draw(t, "behind"))
 				_, _ = w.look(&cut{rapid.IntRange(1, 2).Draw(t, "write"), rapid.Bool().Draw(t, "after")})
 			},
+			"minutes, looked at": func(t *rapid.T) {
+				for range 4 {
+					move(time.Duration(rapid.Int64Range(50, 70).Draw(t, "seconds")) * time.Second)
+					w.catchUp(rapid.IntRange(0, 4).Draw(t, "behind"))
+					_, _ = w.look(nil)
+				}
+			},
+			"dies, and the record is looked at": func(t *rapid.T) {
+				move(61 * time.Second)
+				w.catchUp(0)
+				_, _ = w.look(&cut{1, true})
+				for _, run := range w.runs() {
+					if !run.Ended() {
+						w.end(run.Name, v1alpha1.PhaseSucceeded)
+					}
+				}
+				w.catchUp(0)
+				w.retain()
+				_, _ = w.look(nil)
+			},
 			"two look at once": func(t *rapid.T) {
 				w.catchUp(rapid.IntRange(0, 4).Draw(t, "behind"))
 				w.overtake = func() { _, _ = w.look(nil) }

@@ -68,10 +68,12 @@ func (p *Plan) NotMade(why string) {
 }
 
 func (p *Plan) miss(m Missed) {
-	p.Missed = append(p.Missed, m)
-	if last := p.Status.LastMissedTime; last == nil || last.Time.Before(m.Last) {
-		p.Status.LastMissedTime = ptr.To(metav1.NewTime(m.Last))
+	last := m.Last
+	for _, other := range p.Missed {
+		last = latest(last, other.Last)
 	}
+	p.Missed = append(p.Missed, m)
+	p.Status.LastMissedTime = ptr.To(metav1.NewTime(last)) // an earlier one than before, where the clock was set back
 }
 
 // Decide finds the time that is due, if any, and those that went by. A time is looked at when the promise that status makes

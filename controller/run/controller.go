@@ -30,6 +30,9 @@ const (
 	lookAgain = 5 * time.Second
 	// lookLater is when it is tried again beside a Pod that lives without it.
 	lookLater = time.Minute
+	// agePart of its age is how long a one-shot run waits from one try to the next, from lookAgain to lookLater: many that wait for a
+	// quota must not keep the API server busy with refusals.
+	agePart = 8
 	// lookSoon is when a run is looked at again that the cache had not caught up with.
 	lookSoon = 200 * time.Millisecond
 	workers  = 8
@@ -142,6 +145,8 @@ func (o Observed) again() time.Duration {
 		return wait
 	case own != nil:
 		retry = lookLater
+	case o.Run.OneShot():
+		retry = min(max(lookAgain, o.Now.Sub(o.Run.CreationTimestamp.Time)/agePart), lookLater)
 	}
 	if wait == 0 {
 		return retry

@@ -309,7 +309,9 @@ func TestALivingOneShotRunIsLookedAtAtItsNextDeadline(t *testing.T) {
 		want time.Duration
 	}{
 		"not started":                  {Observed{Run: once(pinned), Pod: onePod(pending)}, tooLate.Sub(now)},
-		"no Pod, refused":              {Observed{Run: once(), Blocked: "quota"}, lookAgain},
+		"no Pod, refused":              {Observed{Run: once(), Blocked: "quota"}, now.Sub(created) / 8},
+		"no Pod, refused, just made":   {Observed{Run: once(), Blocked: "quota", Now: created}, lookAgain},
+		"no Pod, refused for long":     {Observed{Run: once(), Blocked: "quota", Now: created.Add(510 * time.Second)}, lookLater},
 		"running":                      {Observed{Run: once(went), Pod: onePod(), Begun: begin}, tooLong.Sub(now)},
 		"running, Service refused":     {Observed{Run: once(went), Pod: onePod(), Begun: begin, Blocked: "Service exists"}, lookLater},
 		"terminating":                  {Observed{Run: once(went), Pod: onePod(deleted(now)), Begun: begin}, time.Minute},

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	flagTermination = "termination-log"
+	flagTermination      = "termination-log"
+	flagTerminationBytes = "termination-bytes"
 	// defaultTermination is where kubelet looks unless a container says otherwise.
 	defaultTermination = "/dev/termination-log"
 )
@@ -22,6 +23,7 @@ const (
 type runConfig struct {
 	config
 	termination string
+	kept        int // how much of it is kept
 	active      time.Duration
 	tokens      int64
 	cost        string
@@ -42,6 +44,7 @@ func (c *runConfig) flags(fs *pflag.FlagSet) {
 	c.config.flags(fs)
 	fs.StringVar(&c.goalFile, "goal-file", "", "file with the goal; required")
 	fs.StringVar(&c.termination, flagTermination, defaultTermination, "file that the result is left in")
+	fs.IntVar(&c.kept, flagTerminationBytes, wire.MaxTerminationBytes, "how long the result may be there; a Pod's containers share 12 KiB")
 	fs.DurationVar(&c.active, "active-deadline", 0, "how long the agent may take, in seconds, begun ones in full; 0 does not limit")
 	fs.Int64Var(&c.tokens, "budget-tokens", 0, "how many tokens the agent may use, where it tells; 0 does not limit")
 	fs.StringVar(&c.cost, "budget-cost", "", `what the agent may cost, where it tells, as in "5 USD"`)
@@ -51,6 +54,9 @@ func (c *runConfig) flags(fs *pflag.FlagSet) {
 func (c *runConfig) check() error {
 	if err := c.checkPeriods(period{"active-deadline", c.active, true}); err != nil {
 		return err
+	}
+	if c.kept < wire.MinTerminationBytes || c.kept > wire.MaxTerminationBytes {
+		return fmt.Errorf("--%s (%s): expected %d to %d, got %d", flagTerminationBytes, variable(flagTerminationBytes), wire.MinTerminationBytes, wire.MaxTerminationBytes, c.kept)
 	}
 	if c.tokens < 0 {
 		return fmt.Errorf("--budget-tokens (%s): expected a positive number, got %d", variable("budget-tokens"), c.tokens)

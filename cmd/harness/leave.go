@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -19,6 +20,9 @@ const (
 	exitLimit   = 2 // the agent's own limit, the budget, or the run's own time
 	exitRefused = 3
 )
+
+// sayLimit is how long the log may take the answer. The result is left by then, and a log that nobody reads must not hold the Pod.
+const sayLimit = 10 * time.Second
 
 func exitCode(e wire.Envelope) int {
 	if e.Outcome == wire.OutcomeSucceeded {
@@ -34,13 +38,13 @@ func exitCode(e wire.Envelope) int {
 	}
 }
 
-// leave writes an envelope into the termination log, in one write, so that nobody ever reads half of it.
-func leave(path string, e wire.Envelope) error {
+// leave writes an envelope of at most limit bytes into the termination log, in one write, so that nobody ever reads half of it.
+func leave(path string, e wire.Envelope, limit int) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // the place is configured
 	if err != nil {
 		return fmt.Errorf("--%s: %w", flagTermination, err)
 	}
-	_, err = f.Write(wire.EncodeTermination(e))
+	_, err = f.Write(wire.EncodeTerminationWithin(e, limit))
 	if err = errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("--%s: %w", flagTermination, err)
 	}
@@ -53,8 +57,17 @@ func say(out io.Writer, e wire.Envelope) error {
 	if e.Output == nil || e.Output.Value == "" {
 		return nil
 	}
-	_, err := io.WriteString(out, strings.TrimSuffix(legible(e.Output.Value), "\n")+"\n")
-	return err
+	text, said := strings.TrimSuffix(legible(e.Output.Value), "\n")+"\n", make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(out, text)
+		said <- err
+	}()
+	select {
+	case err := <-said:
+		return err
+	case <-time.After(sayLimit):
+		return fmt.Errorf("nobody took it within %s", sayLimit)
+	}
 }
 
 // legible replaces what a terminal would act upon, or show in another order than it stands, by U+FFFD.

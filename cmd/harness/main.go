@@ -25,6 +25,8 @@ const usage = `usage: harness serve [flags] -- COMMAND [ARGUMENT...]
 var errUsage = errors.New("see harness serve --help, or harness run --help")
 
 func main() {
+	// Somebody who no longer reads the log must not end what it tells of: writes fail then, as others do. Agents do not inherit it.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	signals := make(chan os.Signal, 2)
 	var err error

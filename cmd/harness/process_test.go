@@ -95,6 +95,9 @@ type booted struct {
 	exit chan struct{} // closed when it ended
 	err  error         // how, after exit
 	boot wire.ChallengeAnswer
+
+	// closed stand in for stdout and stderr: pipes that nobody reads any more.
+	closed map[string]*os.File
 }
 
 func (p *place) start(args ...string) *booted {
@@ -107,6 +110,12 @@ func (p *place) launch(b *booted, command string, environ, args []string) *boote
 	p.t.Helper()
 	b.cmd = exec.CommandContext(context.WithoutCancel(p.t.Context()), binary, append(append([]string{command}, args...), append([]string{"--"}, p.command...)...)...)
 	b.cmd.Env, b.cmd.Stdout, b.cmd.Stderr = environ, b.out, b.log
+	if w := b.closed["stdout"]; w != nil {
+		b.cmd.Stdout = w
+	}
+	if w := b.closed["stderr"]; w != nil {
+		b.cmd.Stderr = w
+	}
 	b.cmd.WaitDelay = 5 * time.Second // an orphan of a killed harness may hold its stderr
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.credential}
 	require.NoError(p.t, b.cmd.Start())

@@ -42,7 +42,7 @@ func runOnce(args []string, signals <-chan os.Signal, out io.Writer, log *slog.L
 	default:
 		e = o.carryOut(signals)
 	}
-	if err := leave(o.cfg.termination, e); err != nil {
+	if err := leave(o.cfg.termination, e, o.cfg.kept); err != nil {
 		log.Error("the result could not be left as termination message", "cause", err)
 	}
 	if err := say(out, e); err != nil {
@@ -165,7 +165,7 @@ func (o *oneShot) giveUp(s os.Signal, cancel context.CancelCauseFunc) {
 	if err := leave(o.cfg.termination, wire.Envelope{
 		Outcome: wire.OutcomeCancelled, Reason: wire.ReasonCancelled, Message: why.Error() + " and was killed before the agent had ended",
 		Timing: wire.Timing{StartedAt: o.began, FinishedAt: now, DurationMillis: now.Sub(o.began).Milliseconds()},
-	}); err != nil {
+	}, o.cfg.kept); err != nil {
 		o.log.Warn("the termination message could not be written", "cause", err)
 	}
 	cancel(why)

@@ -32,10 +32,14 @@ func newTask(t *testing.T, goal string) *task {
 
 func (k *task) start(args ...string) *booted {
 	k.t.Helper()
-	return k.launch(&booted{place: k.place, log: newLines(), out: newLines(), exit: make(chan struct{})}, "run", withEnv([]string{
+	return k.launch(&booted{place: k.place, log: newLines(), out: newLines(), exit: make(chan struct{})}, "run", k.environ(), args)
+}
+
+func (k *task) environ() []string {
+	return withEnv([]string{
 		"PATH=" + os.Getenv("PATH"), "POD_NAME=" + k.pod.PodName, "HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + k.dir, "HEARTH_GOAL_FILE=" + k.goal,
 		"HEARTH_TERMINATION_LOG=" + k.left, "HEARTH_ACP_VIEW_KEY=" + token, "AGENT_EFFECTS_FILE=" + k.effects, "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
-	}, k.env), args)
+	}, k.env)
 }
 
 // envelope is the termination message: what a controller would read of it.
@@ -180,6 +184,36 @@ func TestATerminationLogThatCannotBeWrittenChangesNoCode(t *testing.T) {
 	assert.Equal(t, 0, b.code())
 	assert.Contains(t, b.log.String(), "the result could not be left as termination message")
 	assert.Equal(t, "done\n", b.out.String())
+}
+
+// R11: the envelope is no longer than what kubelet keeps of it.
+func TestTheEnvelopeIsCutToWhatIsKept(t *testing.T) {
+	k := newTask(t, "bytes: "+strings.Repeat("61", 5000))
+	k.env = []string{"HEARTH_TERMINATION_BYTES=1024"}
+	assert.Equal(t, 0, k.start().code())
+	message, err := os.ReadFile(k.left)
+	require.NoError(t, err)
+	assert.LessOrEqual(t, len(message), 1024)
+	assert.Equal(t, int64(5000), k.envelope().Truncation.OriginalBytes)
+
+	k = newTask(t, "say: done")
+	b := k.start("--termination-bytes=1023")
+	assert.Equal(t, 1, b.code())
+	assert.Contains(t, b.log.String(), "--termination-bytes (HEARTH_TERMINATION_BYTES): expected 1024 to 4096, got 1023")
+}
+
+// SPEC.md, One-shot runs: a log that nobody reads any more changes neither envelope nor exit code.
+func TestALogThatIsClosedEndsNothing(t *testing.T) {
+	for _, stream := range []string{"stdout", "stderr"} {
+		k := newTask(t, "say: done")
+		reader, writer, err := os.Pipe()
+		require.NoError(t, err)
+		require.NoError(t, reader.Close())
+		b := k.launch(&booted{place: k.place, log: newLines(), out: newLines(), exit: make(chan struct{}), closed: map[string]*os.File{stream: writer}}, "run", k.environ(), nil)
+		require.NoError(t, writer.Close())
+		assert.Equal(t, 0, b.code(), stream)
+		assert.Equal(t, "done", k.envelope().Output.Value, stream)
+	}
 }
 
 // SPEC.md, Trust: what an agent writes into the termination log does not stay there, because it is gone before the envelope is left.

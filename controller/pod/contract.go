@@ -32,6 +32,8 @@ const (
 	EnvBudgetTokens   = "HEARTH_BUDGET_TOKENS"
 	EnvBudgetCost     = "HEARTH_BUDGET_COST" // amount, a space, currency
 	EnvTerminationLog = "HEARTH_TERMINATION_LOG"
+	// EnvTerminationBytes is how much of that kubelet keeps, where it is less than usual.
+	EnvTerminationBytes = "HEARTH_TERMINATION_BYTES"
 
 	// VolumePrefix begins the names of our volumes.
 	VolumePrefix = "hearth-"
@@ -48,7 +50,7 @@ const (
 // ReservedEnv are the variables that the controller sets.
 func ReservedEnv() []string {
 	return []string{EnvPodNamespace, EnvPodName, EnvPodUID, EnvToken, EnvViewKey, EnvSteerKey, EnvGoalFile, EnvDataDir, EnvConcurrency, EnvQueue, EnvPermissions, EnvACP, EnvDelivery, EnvScheme, EnvDrain,
-		EnvActiveDeadline, EnvBudgetTokens, EnvBudgetCost, EnvTerminationLog}
+		EnvActiveDeadline, EnvBudgetTokens, EnvBudgetCost, EnvTerminationLog, EnvTerminationBytes}
 }
 
 // Contradiction is one field of a template that contradicts the contract, and what is expected instead.

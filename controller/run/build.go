@@ -25,6 +25,9 @@ const (
 	// oneShotGrace is how long, in seconds, a one-shot run's Pod may take to end: the cancel ladder (10 s for the agent's own answer,
 	// then at most 12 s until its last process is dead) and the envelope.
 	oneShotGrace = 30
+	// messagesBytes is what kubelet keeps of a Pod's termination messages; each container has the same share, and the rest of a longer
+	// one is cut off.
+	messagesBytes = 12 << 10
 )
 
 // BuildPod is the Pod of a run that has one: its template and what the contract needs (SPEC.md, Resources, Agent; Harness). The
@@ -76,7 +79,7 @@ func harness(s *corev1.PodSpec, c *corev1.Container, run *v1alpha1.AgentRun) {
 	variable(c, pod.EnvDataDir, pod.DataDir, nil)
 	variable(c, pod.EnvPermissions, string(cmp.Or(run.Spec.Runtime.Permissions.Policy, v1alpha1.PermissionDeny)), nil)
 	if run.OneShot() {
-		runsOnce(c, run)
+		runsOnce(s, c, run)
 	} else {
 		serves(c, run, *s.TerminationGracePeriodSeconds)
 	}
@@ -113,7 +116,7 @@ func serves(c *corev1.Container, run *v1alpha1.AgentRun, grace int64) {
 
 // runsOnce is what the harness of a one-shot run does: the goal, within its limits, and an envelope as termination message (R11). Nobody
 // delivers to it, so it has neither token nor port. It does not drain: its Pod is deleted in order to stop it.
-func runsOnce(c *corev1.Container, run *v1alpha1.AgentRun) {
+func runsOnce(s *corev1.PodSpec, c *corev1.Container, run *v1alpha1.AgentRun) {
 	c.Args = append([]string{"run", "--"}, run.Spec.Runtime.Command...)
 	variable(c, pod.EnvDrain, "0s", nil)
 	variable(c, pod.EnvActiveDeadline, strconv.FormatInt(ptr.Deref(run.Spec.ActiveDeadlineSeconds, 0), 10)+"s", nil)
@@ -127,6 +130,9 @@ func runsOnce(c *corev1.Container, run *v1alpha1.AgentRun) {
 	}
 	if c.TerminationMessagePath != "" {
 		variable(c, pod.EnvTerminationLog, c.TerminationMessagePath, nil)
+	}
+	if kept := messagesBytes / max(1, len(s.InitContainers)+len(s.Containers)); kept < wire.MaxTerminationBytes {
+		variable(c, pod.EnvTerminationBytes, strconv.Itoa(max(kept, wire.MinTerminationBytes)), nil)
 	}
 }
 

@@ -2,6 +2,7 @@ package run
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"testing"
 
@@ -88,6 +89,22 @@ func TestAOneShotPodHasItsLimits(t *testing.T) {
 	}
 	assert.Equal(t, corev1.RestartPolicyNever, p.Spec.RestartPolicy)
 	assert.Equal(t, int64(600), *p.Spec.TerminationGracePeriodSeconds, "the template's own")
+}
+
+// R11: kubelet shares 12 KiB among the termination messages of a Pod, and cuts what is longer in the middle of its JSON.
+func TestAHarnessAmongManyContainersLeavesAShorterEnvelope(t *testing.T) {
+	for containers, want := range map[int]string{1: "", 3: "", 4: "3072", 5: "2457", 12: "1024", 40: "1024"} {
+		run := oneShotRun()
+		for n := range containers - 1 {
+			c := corev1.Container{Name: fmt.Sprintf("c%d", n), Image: "i"}
+			if n%2 == 0 {
+				run.Spec.Template.Spec.InitContainers = append(run.Spec.Template.Spec.InitContainers, c)
+			} else {
+				run.Spec.Template.Spec.Containers = append(run.Spec.Template.Spec.Containers, c)
+			}
+		}
+		assert.Equal(t, want, env(container(t, BuildPod(run), "agent"))["HEARTH_TERMINATION_BYTES"], "%d containers", containers)
+	}
 }
 
 // Nobody delivers to a one-shot run, whatever its runtime says: it has neither token nor port, in the Pod as in the Secret.

@@ -56,7 +56,7 @@ func tidyTime(t time.Time) time.Time {
 	return t
 }
 
-// Fit makes any envelope a tidy one of at most limit bytes, encoded; limit is at least MaxTerminationBytes. What does not fit is
+// Fit makes any envelope a tidy one of at most limit bytes, encoded; limit is at least MinTerminationBytes. What does not fit is
 // cut in this order: the output, of which Truncation then tells the whole (what an earlier cut told stands, because it saw the
 // whole); warnings, from the last; the message; stop reason and session. Texts are cut between two runes.
 func (e Envelope) Fit(limit int) Envelope {

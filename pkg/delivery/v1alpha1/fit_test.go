@@ -158,6 +158,25 @@ func envelopes(t *rapid.T) Envelope {
 	return e
 }
 
+// R11: in a Pod of many containers kubelet keeps less of each one's message. All that a harness says but its texts fits into the least.
+func TestAnEnvelopeFitsIntoTheShareOfOneContainerOfMany(t *testing.T) {
+	most, long := int64(math.MaxInt64), strings.Repeat("ß", MaxTerminationBytes)
+	e := Envelope{
+		Outcome: OutcomeInterrupted, Reason: ReasonDeadlineExceeded, Output: &Output{MediaType: "text/plain", Value: long}, Message: long,
+		Usage:      &Usage{InputTokens: &most, OutputTokens: &most, TotalTokens: &most, Cost: &Cost{Amount: "999999999999999.999999999", Currency: "USD"}},
+		Timing:     Timing{StartedAt: time.Unix(0, 1), FinishedAt: time.Unix(0, 1), DurationMillis: most},
+		StopReason: long, Session: long, Warnings: []string{long}, Tools: Tools{Calls: math.MaxInt32, Failed: math.MaxInt32},
+	}
+	for limit, want := range map[int]int{1: MinTerminationBytes, MinTerminationBytes: MinTerminationBytes, 2457: 2457, MaxTerminationBytes: MaxTerminationBytes, MaxEnvelopeBytes: MaxTerminationBytes} {
+		b := EncodeTerminationWithin(e, limit)
+		assert.LessOrEqual(t, len(b), want)
+		got, err := DecodeTermination(b)
+		require.NoError(t, err, "%s", b)
+		assert.Equal(t, e.Usage, got.Usage)
+		assert.Equal(t, WholeText(long), got.Truncation)
+	}
+}
+
 // R11: any envelope is left as valid JSON of at most 4,096 bytes, that says how the run ended and what was cut.
 func TestAnyEnvelopeIsATerminationMessage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,9 +8,18 @@ import (
 // MaxTerminationBytes bounds a termination message: kubelet keeps no more of one (R11; SPEC.md, Limits).
 const MaxTerminationBytes = 4096
 
+// MinTerminationBytes is how little of a termination message an envelope without texts fits into (SPEC.md, Limits).
+const MinTerminationBytes = 1024
+
 // EncodeTermination is an envelope as a one-shot harness leaves it as its container's termination message: always valid JSON of
 // at most MaxTerminationBytes, cut as Fit says. It never fails, and the same envelope is always the same bytes.
-func EncodeTermination(e Envelope) []byte { return mustEncode(e.Fit(MaxTerminationBytes)) }
+func EncodeTermination(e Envelope) []byte { return EncodeTerminationWithin(e, MaxTerminationBytes) }
+
+// EncodeTerminationWithin is EncodeTermination where kubelet keeps less: it shares 12 KiB among a Pod's containers. A limit is taken
+// for one from MinTerminationBytes to MaxTerminationBytes.
+func EncodeTerminationWithin(e Envelope, limit int) []byte {
+	return mustEncode(e.Fit(min(max(limit, MinTerminationBytes), MaxTerminationBytes)))
+}
 
 // DecodeTermination reads what a container left as its termination message. The error says that it is no envelope of this
 // version with an outcome and a reason, which is what a foreign image leaves; unknown fields are ignored. What was read is tidy,

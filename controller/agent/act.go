@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,6 +52,9 @@ func (r *Reconciler) change(ctx context.Context, agent *v1alpha1.Agent) (settled
 	return true, nil
 }
 
+// errOlderCRD: the API server dropped what its CRD does not know. Without a cordon work would go on being assigned, so nothing is ended.
+var errOlderCRD = errors.New("the API server does not keep status.cordonedAt of AgentRuns: its CRD is older than this controller, expected config/crd of the controller's version")
+
 // cordon writes, under the run's resource version, since when it gets no work, or nil for that it does.
 func (r *Reconciler) cordon(ctx context.Context, agent *v1alpha1.Agent, run *v1alpha1.AgentRun, at *metav1.MicroTime) (done bool, err error) {
 	run.Status.CordonedAt = at
@@ -60,6 +64,9 @@ func (r *Reconciler) cordon(ctx context.Context, agent *v1alpha1.Agent, run *v1a
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("cordon standing run: %w", err)
+	case at != nil && run.Status.CordonedAt == nil:
+		r.Events.Eventf(agent, run, corev1.EventTypeWarning, "OlderCRD", "Cordon", "%s", errOlderCRD.Error())
+		return false, errOlderCRD
 	case at == nil:
 		r.Events.Eventf(agent, run, corev1.EventTypeNormal, "Uncordoned", "Uncordon", "standing run %s takes work again", run.Name)
 	default:

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
@@ -120,4 +121,32 @@ func TestAStandingRunGetsTheLowestFreeName(t *testing.T) {
 		made = append(made, run.Name)
 	}
 	assert.Equal(t, []string{"reviewer-1", "reviewer-2", "reviewer-3", "reviewer-4", "reviewer-5"}, made)
+}
+
+// pruning is an API server whose CRD knows no cordon: it drops it and says that all is well.
+type pruning struct{ client.Client }
+
+func (o pruning) Status() client.SubResourceWriter { return pruningStatus{o.Client.Status()} }
+
+type pruningStatus struct{ client.SubResourceWriter }
+
+func (s pruningStatus) Update(ctx context.Context, o client.Object, opts ...client.SubResourceUpdateOption) error {
+	if run, ok := o.(*v1alpha1.AgentRun); ok {
+		run.Status.CordonedAt = nil
+	}
+	return s.SubResourceWriter.Update(ctx, o, opts...)
+}
+
+// A controller that was updated before its CRDs says so, on the Agent and in its log, and believes in no cordon that is not stored.
+func TestACordonThatAnOlderCRDDropsIsSaid(t *testing.T) {
+	agent := reviewer()
+	agent.Spec.Replicas = ptr.To[int32](1)
+	r, api := behind(nil, agent, aRun("reviewer-1", time.Hour, listening(time.Hour)), aRun("reviewer-2", time.Hour, listening(time.Hour)))
+	said := events.NewFakeRecorder(4)
+	r.Client, r.Events = pruning{r.Client}, said
+	_, err := r.Reconcile(t.Context(), request)
+	require.ErrorContains(t, err, "status.cordonedAt")
+	assert.Contains(t, <-said.Events, "Warning OlderCRD the API server does not keep status.cordonedAt")
+	assert.Empty(t, said.Events)
+	assert.Len(t, api.runs, 2)
 }

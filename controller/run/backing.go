@@ -92,7 +92,9 @@ func (b podBacking) make(ctx context.Context, o *Observed) (obstacle, error) {
 		return refusedBy("Pod", err)
 	}
 	var there corev1.Pod
-	if err := b.Live.Get(ctx, client.ObjectKeyFromObject(o.Run), &there); err != nil {
+	if err := b.Live.Get(ctx, client.ObjectKeyFromObject(o.Run), &there); apierrors.IsNotFound(err) {
+		return obstacle{}, errStale
+	} else if err != nil {
 		return obstacle{}, fmt.Errorf("read Pod live: %w", err)
 	}
 	if !pod.OwnedBy(&there, o.Run.UID) {

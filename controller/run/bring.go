@@ -25,15 +25,9 @@ func (r *Reconciler) bring(ctx context.Context, o Observed) (Observed, error) {
 	if o.Blocked = r.backing(o.Run).missing(); o.Blocked != "" {
 		return o, nil
 	}
-	var now v1alpha1.AgentRun
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.Run), &now); err != nil {
-		return o, fmt.Errorf("read run live: %w", err)
-	}
-	if now.UID != o.Run.UID || decide(Observed{Run: &now, Now: o.Now}) != actionMake {
-		return o, errStale
-	}
 	from := r.backing(o.Run)
-	steps := []func(context.Context, *Observed) (obstacle, error){r.makeSecret, r.makeKeys, from.prepare, from.make}
+	// What is made before the Pod takes a while. A run that was cancelled, or that another controller gave a Pod, meanwhile gets none.
+	steps := []func(context.Context, *Observed) (obstacle, error){r.confirm, r.makeSecret, r.makeKeys, from.prepare, r.confirm, from.make}
 	for _, step := range steps {
 		met, err := step(ctx, &o)
 		if err != nil || met.why != "" {
@@ -42,6 +36,18 @@ func (r *Reconciler) bring(ctx context.Context, o Observed) (Observed, error) {
 		}
 	}
 	return o, nil
+}
+
+// confirm reads the run live: errStale if it is to have no Pod made any more.
+func (r *Reconciler) confirm(ctx context.Context, o *Observed) (obstacle, error) {
+	var now v1alpha1.AgentRun
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(o.Run), &now); client.IgnoreNotFound(err) != nil {
+		return obstacle{}, fmt.Errorf("read run live: %w", err)
+	}
+	if now.UID != o.Run.UID || decide(Observed{Run: &now, Now: o.Now}) != actionMake {
+		return obstacle{}, errStale
+	}
+	return obstacle{}, nil
 }
 
 // obstacle is what stands in the way of making something; the zero value is nothing.

@@ -112,6 +112,47 @@ func TestAStaleRunMakesNothing(t *testing.T) {
 	assert.Empty(t, made.Items)
 }
 
+// I1, fault row 7: what happens to a run while its Secrets are made counts. It is cancelled here, is given a Pod by another controller,
+// or goes: no Pod is made, and none of that is an error.
+func TestARunThatChangesBeforeItsPodIsMadeGetsNone(t *testing.T) {
+	for name, change := range map[string]func(*testing.T, client.Client, *v1alpha1.AgentRun){
+		"cancelled": func(t *testing.T, c client.Client, run *v1alpha1.AgentRun) {
+			t.Helper()
+			run.Spec.Cancel = true
+			require.NoError(t, c.Update(t.Context(), run))
+		},
+		"has had a Pod": func(t *testing.T, c client.Client, run *v1alpha1.AgentRun) {
+			t.Helper()
+			run.Status.PodUID = "of another controller"
+			require.NoError(t, c.Status().Update(t.Context(), run))
+		},
+		"deleted": func(t *testing.T, c client.Client, run *v1alpha1.AgentRun) {
+			t.Helper()
+			require.NoError(t, c.Delete(t.Context(), run))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := reconciler(t, standingRun())
+			key := client.ObjectKeyFromObject(standingRun())
+			r.Random = meanwhile(func() {
+				var run v1alpha1.AgentRun
+				if r.Client.Get(t.Context(), key, &run) == nil && run.ResourceVersion == "999" {
+					change(t, r.Client, &run)
+				}
+			})
+			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+			require.NoError(t, err)
+			assert.Equal(t, lookSoon, result.RequeueAfter)
+			assert.True(t, apierrors.IsNotFound(r.Client.Get(t.Context(), key, &corev1.Pod{})))
+		})
+	}
+}
+
+// meanwhile is a source of random before which something happens.
+type meanwhile func()
+
+func (f meanwhile) Read(b []byte) (int, error) { f(); return rand.Read(b) }
+
 // Without a Secret there is no Pod.
 func TestASourceOfRandomThatFailsMakesNothing(t *testing.T) {
 	r := reconciler(t, standingRun())

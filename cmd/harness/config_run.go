@@ -45,7 +45,7 @@ func (c *runConfig) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.goalFile, "goal-file", "", "file with the goal; required")
 	fs.StringVar(&c.termination, flagTermination, defaultTermination, "file that the result is left in")
 	fs.IntVar(&c.kept, flagTerminationBytes, wire.MaxTerminationBytes, "how long the result may be there; a Pod's containers share 12 KiB")
-	fs.DurationVar(&c.active, "active-deadline", 0, "how long the agent may take, in seconds, begun ones in full; 0 does not limit")
+	fs.DurationVar(&c.active, "active-deadline", 0, "the run's own time, from the harness's start, in seconds, begun ones in full; 0 does not limit")
 	fs.Int64Var(&c.tokens, "budget-tokens", 0, "how many tokens the agent may use, where it tells; 0 does not limit")
 	fs.StringVar(&c.cost, "budget-cost", "", `what the agent may cost, where it tells, as in "5 USD"`)
 	fs.DurationVar(&c.drain, "drain", 0, "how long the agent may go on after SIGTERM")

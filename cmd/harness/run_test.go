@@ -68,7 +68,7 @@ func TestAOneShotHarnessEndsWithItsCodeAndEnvelope(t *testing.T) {
 		"limit":     {"say: half ;; stop: max_turn_requests", nil, 2, "Failed", "LimitReached", "limit of model requests", "half\n"},
 		"budget":    {"say: half ;; counted: 99 2 ;; mute:", []string{"--budget-tokens=100"}, 2, "Failed", "BudgetExceeded", "100 tokens", "half\n"},
 		"cost":      {"told: 1 5.01 USD ;; mute:", []string{"--budget-cost=5 USD"}, 2, "Failed", "BudgetExceeded", "5 USD is exceeded: the agent tells of 5.01", ""},
-		"deadline":  {"mute:", []string{"--active-deadline=1ms"}, 2, "Failed", "DeadlineExceeded", "own time of 1 s", ""},
+		"deadline":  {"mute:", []string{"--active-deadline=2001ms"}, 2, "Failed", "DeadlineExceeded", "own time of 3 s", ""},
 		"refused":   {"stop: refusal", nil, 3, "Failed", "Refused", "refused the goal", ""},
 		"error":     {"error: -32603 the provider is away", nil, 1, "Failed", "AgentError", "the provider is away", ""},
 		"crash":     {"crash: 7 Review: out of memory", nil, 1, "Failed", "AgentCrashed", "status 7", ""},
@@ -271,6 +271,22 @@ func TestSIGTERMEndsAOneShotRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// R30: a run's own time counts from the start of its harness, or the controller's own deadline, which counts from the container's, would
+// come first where an agent takes long to start.
+func TestTheOwnTimeOfAOneShotRunHasTheStartOfItsAgent(t *testing.T) {
+	there := filepath.Join(t.TempDir(), "there")
+	k := newTask(t, "say: never")
+	k.env = []string{"AGENT_START=exit", "AGENT_START_FILE=" + there}
+	b := k.start("--active-deadline=1s")
+	again := "the start file is not there"
+	require.Eventually(t, func() bool { return strings.Count(b.log.String(), again) > 1 }, patience, tick, "a second is over")
+	require.NoError(t, os.WriteFile(there, nil, 0o600))
+	assert.Equal(t, 2, b.code(), b.log.String())
+	assert.Equal(t, wire.ReasonDeadlineExceeded, k.envelope().Reason)
+	assert.Contains(t, k.envelope().Message, "nothing was sent")
+	assert.Zero(t, k.effectsOf("say: never"))
 }
 
 func TestSIGTERMBeforeTheAgentAnswersEndsIt(t *testing.T) {

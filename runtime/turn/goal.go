@@ -28,14 +28,20 @@ func (g Goal) texts() []string {
 // Limits bound a turn; zero does not limit.
 type Limits struct {
 	ActiveSeconds int64 // the run's own time, from its start (R30)
+	// Since is that start where it was earlier than the goal's: a one-shot run's is its harness's. Zero is the goal's.
+	Since time.Time
 	// Tokens of all model calls together, and Cost, are the run's budget, where the agent tells them (R30).
 	Tokens int64
 	Cost   *wire.Cost
 }
 
-// active is ActiveSeconds as a duration; 0 does not limit.
-func (l Limits) active() time.Duration {
-	return time.Duration(min(l.ActiveSeconds, int64(maxActive/time.Second))) * time.Second
+// left is what is left of the run's own time; false where it is not limited.
+func (l Limits) left(now time.Time) (time.Duration, bool) {
+	left := time.Duration(min(l.ActiveSeconds, int64(maxActive/time.Second))) * time.Second
+	if left > 0 && !l.Since.IsZero() {
+		return left - now.Sub(l.Since), true
+	}
+	return left, left > 0
 }
 
 const maxActive = 100 * 365 * 24 * time.Hour

@@ -80,6 +80,9 @@ func (r Runner) refuse(ctx context.Context, seat Seat, g Goal, limit int) (verdi
 	if ctx.Err() != nil {
 		return notStarted(ctx), true
 	}
+	if left, limited := g.Limits.left(r.Now()); limited && left <= 0 {
+		return failed(wire.ReasonDeadlineExceeded, fmt.Sprintf("the run's own time of %d s was over before the agent could take the goal; nothing was sent", g.Limits.ActiveSeconds)), true
+	}
 	n, err := seat.Session.PromptBytes(g.texts()...)
 	switch {
 	case err != nil:
@@ -130,8 +133,8 @@ func (r Runner) await(ctx context.Context, seat Seat, g Goal, call *router.Call,
 	quiet := time.NewTimer(r.Silence)
 	defer quiet.Stop()
 	var late <-chan time.Time
-	if d := g.Limits.active(); d > 0 {
-		timer := time.NewTimer(d)
+	if left, limited := g.Limits.left(r.Now()); limited {
+		timer := time.NewTimer(left)
 		defer timer.Stop()
 		late = timer.C
 	}

@@ -337,6 +337,32 @@ func TestTheDeadlineEndsTheTurnByTheLadder(t *testing.T) {
 	})
 }
 
+// R30: the own time of a one-shot run is its harness's, so what its agent took to start is part of it.
+func TestTheTimeBeforeTheGoalIsPartOfTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t, 0)
+		before := time.Now()
+		s.begin(t.Context(), Goal{Text: "g", Limits: Limits{ActiveSeconds: 90, Since: before.Add(-70 * time.Second)}})
+		s.requireCancel()
+		assert.Equal(t, 20*time.Second, time.Since(before))
+		s.end("cancelled")
+		assert.Equal(t, wire.ReasonDeadlineExceeded, (<-s.done).envelope.Reason)
+	})
+	for name, since := range map[string]time.Duration{"just over": 90 * time.Second, "long over": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t, 0)
+				e, ended := s.runner.Run(t.Context(), s.seat, Goal{Text: "g", Limits: Limits{ActiveSeconds: 90, Since: time.Now().Add(-since)}},
+					func(string) error { t.Error("the goal was begun"); return nil })
+				assert.False(t, ended)
+				assert.Equal(t, wire.OutcomeFailed, e.Outcome)
+				assert.Equal(t, wire.ReasonDeadlineExceeded, e.Reason)
+				assert.Contains(t, e.Message, "own time of 90 s was over before the agent could take the goal; nothing was sent")
+			})
+		})
+	}
+}
+
 // Fault row 21: silence is the absence of any output, not only of updates.
 func TestOnlyAnAgentWithoutAnyOutputIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

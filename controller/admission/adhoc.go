@@ -13,13 +13,6 @@ import (
 	"github.com/hearthdev/hearth/controller/pod"
 )
 
-// What an ad-hoc run has where it says nothing: an Agent's defaults.
-const (
-	defaultActiveSeconds   = 1800
-	defaultStartingSeconds = 3600
-	defaultTTLSeconds      = 7 * 24 * 3600
-)
-
 // askAccess has the API server fill in a review's status.
 type askAccess func(ctx context.Context, review *authorizationv1.SubjectAccessReview) error
 
@@ -50,9 +43,9 @@ func ResolveAdHoc(asked v1alpha1.AgentRunSpec) (v1alpha1.AgentRunSpec, []Refusal
 		field     **int64
 		otherwise int64
 	}{
-		{&spec.ActiveDeadlineSeconds, defaultActiveSeconds},
-		{&spec.StartingDeadlineSeconds, defaultStartingSeconds},
-		{&spec.TTLSecondsAfterFinished, defaultTTLSeconds},
+		{&spec.ActiveDeadlineSeconds, v1alpha1.DefaultActiveDeadlineSeconds},
+		{&spec.StartingDeadlineSeconds, v1alpha1.DefaultStartingDeadlineSeconds},
+		{&spec.TTLSecondsAfterFinished, v1alpha1.DefaultTTLSecondsAfterFinished},
 	} {
 		if *d.field == nil {
 			*d.field = new(d.otherwise)

@@ -34,7 +34,7 @@ type cast struct {
 }
 
 func newCast(o Observed) *cast {
-	c := &cast{want: int(ptr.Deref(o.Agent.Spec.Replicas, defaultReplicas))}
+	c := &cast{want: int(ptr.Deref(o.Agent.Spec.Replicas, v1alpha1.DefaultReplicas))}
 	var alive []member
 	for i := range o.Runs {
 		switch run := &o.Runs[i]; {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/admission"
 )
@@ -16,9 +18,6 @@ const (
 	endedKept = 3
 	// surge is how many standing runs more than wanted may take work while the template's are replaced.
 	surge = 1
-	// defaultReplicas and defaultDrain are those of the API, for an Agent that was stored before it had them.
-	defaultReplicas = 1
-	defaultDrain    = 30 * time.Minute
 	// namesAgain is when names are looked for again after all were taken: whoever has them sends no events.
 	namesAgain = time.Minute
 )
@@ -133,10 +132,7 @@ func (p *Plan) drained(o Observed, c *cast) {
 
 // drainedAt is when a cordoned run has had all the time that it gets.
 func drainedAt(agent *v1alpha1.Agent, run *v1alpha1.AgentRun) time.Time {
-	timeout := defaultDrain
-	if s := agent.Spec.DrainTimeoutSeconds; s != nil {
-		timeout = time.Duration(*s) * time.Second
-	}
+	timeout := time.Duration(ptr.Deref(agent.Spec.DrainTimeoutSeconds, v1alpha1.DefaultDrainTimeoutSeconds)) * time.Second
 	return run.Status.CordonedAt.Add(timeout)
 }
 

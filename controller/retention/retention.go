@@ -14,19 +14,10 @@ import (
 	"github.com/hearthdev/hearth/controller/schedule"
 )
 
-// DefaultTTL is how long a record stays that says nothing: that of a run which was stored without admission, or ad hoc. It is the
-// default of spec.ttlSecondsAfterFinished of an Agent.
-const DefaultTTL = 7 * 24 * time.Hour
-
-// The history limits of an Agent that was stored without defaults.
-const (
-	defaultSuccessful = 3
-	defaultFailed     = 1
-)
-
 // Expiry is when a run's record may go; false when it never does by itself: the run lives, is being deleted already, or is a
-// standing run, of which its Agent's controller keeps the last three; one that its Agent left behind (--cascade=orphan) is nobody's. The time counts from recordedAt, which is the controller's
-// clock as now is; a recordedAt in the future makes it longer, never shorter.
+// standing run that an Agent controls, whose controller keeps the last three. A record that says nothing, because the run was stored
+// without admission or its Agent left it behind (--cascade=orphan), has an Agent's default. The time counts from recordedAt, which is
+// the controller's clock as now is; a recordedAt in the future makes it longer, never shorter.
 func Expiry(run *v1alpha1.AgentRun) (time.Time, bool) {
 	kept := run.Standing() && metav1.GetControllerOfNoCopy(run) != nil
 	if !run.Ended() || kept || run.DeletionTimestamp != nil {
@@ -36,11 +27,8 @@ func Expiry(run *v1alpha1.AgentRun) (time.Time, bool) {
 	if run.Status.RecordedAt != nil {
 		end = run.Status.RecordedAt
 	}
-	ttl := DefaultTTL
-	if seconds := run.Spec.TTLSecondsAfterFinished; seconds != nil {
-		ttl = time.Duration(*seconds) * time.Second
-	}
-	return end.Add(ttl), true
+	ttl := ptr.Deref(run.Spec.TTLSecondsAfterFinished, v1alpha1.DefaultTTLSecondsAfterFinished)
+	return end.Add(time.Duration(ttl) * time.Second), true
 }
 
 // Noted tells whether a run that a schedule made may go for all that the schedule knows: until its Agent's status says that the
@@ -71,8 +59,8 @@ func Surplus(agent *v1alpha1.Agent, runs []v1alpha1.AgentRun) []v1alpha1.AgentRu
 		}
 	}
 	surplus := slices.Concat(
-		beyond(succeeded, ptr.Deref(agent.Spec.Schedule.SuccessfulRunsHistoryLimit, defaultSuccessful)),
-		beyond(failed, ptr.Deref(agent.Spec.Schedule.FailedRunsHistoryLimit, defaultFailed)))
+		beyond(succeeded, ptr.Deref(agent.Spec.Schedule.SuccessfulRunsHistoryLimit, v1alpha1.DefaultSuccessfulRunsHistoryLimit)),
+		beyond(failed, ptr.Deref(agent.Spec.Schedule.FailedRunsHistoryLimit, v1alpha1.DefaultFailedRunsHistoryLimit)))
 	return slices.DeleteFunc(surplus, func(run v1alpha1.AgentRun) bool { return !Noted(&run, agent) })
 }
 

@@ -19,8 +19,6 @@ const (
 	lookAgain = 30 * time.Second
 	// maxCounted bounds how many missed times are counted one by one, so that a controller that was away for a year comes back at once.
 	maxCounted = 100
-	// defaultLate is startingDeadlineSeconds where an Agent that was stored without defaults says nothing.
-	defaultLate = 60
 )
 
 // Observed is what the controller knows of a Scheduled Agent when it decides. Of Runs only those count that its schedule made.
@@ -133,7 +131,7 @@ func (p *Plan) due(o Observed, times cron.Times, after time.Time, seen seen) {
 		return
 	}
 	earlier := uncovered(times, after, newest, seen)
-	late := time.Duration(ptr.Deref(o.Agent.Spec.Schedule.StartingDeadlineSeconds, defaultLate)) * time.Second
+	late := time.Duration(ptr.Deref(o.Agent.Spec.Schedule.StartingDeadlineSeconds, v1alpha1.DefaultLateSeconds)) * time.Second
 	switch {
 	case seen.has(newest):
 	case o.Now.Sub(newest) > late || !newest.After(seen.last):

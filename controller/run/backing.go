@@ -82,7 +82,7 @@ func (b podBacking) prepare(ctx context.Context, o *Observed) (obstacle, error) 
 }
 
 func (b podBacking) make(ctx context.Context, o *Observed) (obstacle, error) {
-	made := BuildPod(o.Run)
+	made := o.pod()
 	err := b.Client.Create(ctx, made)
 	if err == nil {
 		o.Pod = made

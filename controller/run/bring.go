@@ -70,7 +70,8 @@ func (r *Reconciler) makeSecret(ctx context.Context, o *Observed) (obstacle, err
 	return refusedBy("Secret", err)
 }
 
-// makeKeys makes the Agent's two Secrets for people, unless they are there.
+// makeKeys makes the Agent's two Secrets for people, unless they are there. A one-shot run goes on without them where they are another
+// Agent's of that name: its own may be gone.
 func (r *Reconciler) makeKeys(ctx context.Context, o *Observed) (obstacle, error) {
 	if o.Run.AdHoc() {
 		return obstacle{}, nil
@@ -88,8 +89,13 @@ func (r *Reconciler) makeKeys(ctx context.Context, o *Observed) (obstacle, error
 		} else {
 			met, err = refusedBy("Secret", err)
 		}
-		if err != nil || met.why != "" {
+		switch {
+		case err != nil:
 			return met, err
+		case met.why != "" && o.Run.OneShot():
+			o.Keyless = true
+		case met.why != "":
+			return met, nil
 		}
 	}
 	return obstacle{}, nil

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/controller/sandbox"
 )
 
@@ -99,6 +100,23 @@ func TestAnAgentsKeysStayTheSame(t *testing.T) {
 	run, _ := look(t, reconciler(t, standingRun(), foreign))
 	succeeded := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.AgentRunConditionSucceeded)
 	assert.Equal(t, "Secret reviewer-acp-steer exists and is not this Agent's: delete it", succeeded.Message)
+}
+
+// An Agent was made again under the name while a one-shot run of the one before waited: the run goes on, and the new Agent's people do
+// not get into its Pod.
+func TestAOneShotRunDoesWithoutTheKeysOfAnotherAgent(t *testing.T) {
+	for _, others := range []string{"reviewer-acp-view", "reviewer-acp-steer"} {
+		foreign := BuildKey(oneShotRun(), others, "another Agent's")
+		foreign.OwnerReferences[0].UID = "an Agent of this name after"
+		r := reconciler(t, oneShotRun(), foreign)
+		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(oneShotRun())})
+		require.NoError(t, err)
+		var made corev1.Pod
+		require.NoError(t, r.Client.Get(t.Context(), client.ObjectKeyFromObject(oneShotRun()), &made), others)
+		for _, e := range made.Spec.Containers[0].Env {
+			assert.NotContains(t, []string{pod.EnvViewKey, pod.EnvSteerKey}, e.Name)
+		}
+	}
 }
 
 // The cache shows a run that never had a Pod; the API server knows that it had one. One run never has two.

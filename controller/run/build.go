@@ -5,6 +5,7 @@ package run
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,6 +56,19 @@ func BuildPod(run *v1alpha1.AgentRun) *corev1.Pod {
 	for i := range s.Containers {
 		if s.Containers[i].Name == v1alpha1.AgentContainer {
 			harness(s, &s.Containers[i], run)
+		}
+	}
+	return p
+}
+
+// pod is the Pod to be made now.
+func (o Observed) pod() *corev1.Pod {
+	p := BuildPod(o.Run)
+	if o.Keyless {
+		for i := range p.Spec.Containers {
+			p.Spec.Containers[i].Env = slices.DeleteFunc(p.Spec.Containers[i].Env, func(e corev1.EnvVar) bool {
+				return e.Name == pod.EnvViewKey || e.Name == pod.EnvSteerKey
+			})
 		}
 	}
 	return p

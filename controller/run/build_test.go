@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden files")
 func standingRun() *v1alpha1.AgentRun {
 	return &v1alpha1.AgentRun{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "team", Name: "reviewer-1", UID: "01234567-89ab-cdef", Generation: 1, Labels: map[string]string{v1alpha1.LabelAgent: "reviewer"},
+			Namespace: "team", Name: "reviewer-1", UID: "01234567-89ab-cdef", Generation: 1, CreationTimestamp: metav1.NewTime(created), Labels: map[string]string{v1alpha1.LabelAgent: "reviewer"},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "hearth.dev/v1alpha1", Kind: "Agent", Name: "reviewer", UID: "agent-uid", Controller: ptr.To(true)}},
 		},
 		Spec: v1alpha1.AgentRunSpec{
@@ -44,7 +44,6 @@ func standingRun() *v1alpha1.AgentRun {
 func oneShotRun() *v1alpha1.AgentRun {
 	run := standingRun()
 	run.Name, run.OwnerReferences, run.Labels = "review-17", nil, nil
-	run.CreationTimestamp = metav1.NewTime(created)
 	run.Spec.Goal = "Review PR 17."
 	run.Spec.Runtime.Delivery = nil
 	run.Spec.ActiveDeadlineSeconds, run.Spec.StartingDeadlineSeconds = ptr.To[int64](1800), ptr.To[int64](600)

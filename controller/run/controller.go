@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// lookAgain is when a Secret or Pod that could not be made is tried again: what stands in its way sends no events.
+	// lookAgain is when a Secret or Pod that could not be made is tried again at first: what stands in its way sends no events.
 	lookAgain = 5 * time.Second
-	// lookLater is when it is tried again beside a Pod that lives without it.
+	// lookLater is when it is tried again after some minutes, and beside a Pod that lives without it.
 	lookLater = time.Minute
 	// agePart of its age is how long a one-shot run waits from one try to the next, from lookAgain to lookLater: many that wait for a
 	// quota must not keep the API server busy with refusals.

@@ -302,6 +302,16 @@ func TestAForeignMessageIsKept(t *testing.T) {
 	assert.Empty(t, Status(Observed{Run: once(went), Pod: onePod(unknown), Now: now}).TerminationData)
 }
 
+// R3: a run that never started has no start, though its Pod began on a node.
+func TestARunThatNeverStartedHasNoStartTime(t *testing.T) {
+	begun := func(p *corev1.Pod) { p.Status.StartTime = ptr.To(metav1.NewTime(begin)) }
+	never := Status(Observed{Run: once(pinned), Pod: onePod(unknown, begun, deleted(tooLate)), Now: tooLate.Add(time.Minute)})
+	assert.Equal(t, v1alpha1.ReasonStartingDeadlineExceeded, never.Reason)
+	assert.Nil(t, never.StartTime)
+	assert.Nil(t, never.DurationSeconds)
+	assert.NotNil(t, Status(Observed{Run: once(pinned), Pod: onePod(exits(1, "")), Now: now}).StartTime)
+}
+
 // When to look again though nothing happens: at the next deadline.
 func TestALivingOneShotRunIsLookedAtAtItsNextDeadline(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -320,7 +330,7 @@ func TestALivingOneShotRunIsLookedAtAtItsNextDeadline(t *testing.T) {
 		"ended":                        {Observed{Run: once(func(r *v1alpha1.AgentRun) { r.Status.CompletionTime = ptr.To(metav1.NewMicroTime(now)) }), Pod: onePod()}, 0},
 		"not admitted":                 {Observed{Run: once(func(r *v1alpha1.AgentRun) { r.Spec.StartingDeadlineSeconds = nil })}, 0},
 		"standing":                     {Observed{Run: standingRun(), Pod: livePod()}, 0},
-		"standing, refused":            {Observed{Run: standingRun(), Blocked: "quota"}, lookAgain},
+		"standing, refused":            {Observed{Run: standingRun(), Blocked: "quota", Now: created.Add(30 * time.Second)}, lookAgain},
 	} {
 		if c.o.Now.IsZero() {
 			c.o.Now = now

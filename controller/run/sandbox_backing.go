@@ -100,7 +100,7 @@ func (b sandboxBacking) make(ctx context.Context, o *Observed) (obstacle, error)
 		if p, err := b.pod(ctx, key, true); err != nil || p != nil {
 			return obstacle{why: fmt.Sprintf("Pod %s exists and is not this run's", key.Name)}, err
 		}
-		there = sandbox.Build(BuildPod(o.Run))
+		there = sandbox.Build(o.pod())
 		switch err := b.Client.Create(ctx, there); {
 		case apierrors.IsAlreadyExists(err):
 			return obstacle{}, errStale

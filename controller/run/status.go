@@ -30,6 +30,8 @@ type Observed struct {
 	Blocked string
 	// Never: the API server refuses it for what the run's spec says, which does not change.
 	Never bool
+	// Keyless: the Secrets for people are not this run's Agent's, so nobody gets into its Pod with them.
+	Keyless bool
 	// CredentialLost: the Pod lives and its Secret does not.
 	CredentialLost bool
 	// Begun is when this process first saw that the agent's container had started, by its own clock; zero if it did not.
@@ -100,14 +102,14 @@ type draft struct {
 }
 
 // follow takes over what the run's Pod shows. The container of a one-shot run may have started, and ended, before every other container
-// of its Pod could: that counts as its start.
+// of its Pod could: that counts as its start. One that never started has no start, whenever its Pod began.
 func (d *draft) follow(o Observed, p *corev1.Pod) {
 	d.PodName, d.PodUID = p.Name, p.UID
 	agent := pod.AgentStatus(p)
 	if agent != nil {
 		d.Restarts = agent.RestartCount
 	}
-	if d.StartTime == nil && (p.Status.Phase == corev1.PodRunning || pod.Ended(p) || o.Run.OneShot() && pod.Started(p)) {
+	if d.StartTime == nil && (p.Status.Phase == corev1.PodRunning || pod.Started(p) && o.Run.OneShot() || pod.Ended(p) && !o.Run.OneShot()) {
 		d.StartTime = o.startedAt(p)
 	}
 }

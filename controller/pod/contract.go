@@ -47,6 +47,9 @@ const (
 	TmpDir  = "/tmp"
 )
 
+// maxGrace bounds a template's terminationGracePeriodSeconds, as other deadlines are: a time of centuries is none that could be counted.
+const maxGrace = 365 * 24 * 60 * 60
+
 // ReservedEnv are the variables that the controller sets.
 func ReservedEnv() []string {
 	return []string{EnvPodNamespace, EnvPodName, EnvPodUID, EnvToken, EnvViewKey, EnvSteerKey, EnvGoalFile, EnvDataDir, EnvConcurrency, EnvQueue, EnvPermissions, EnvACP, EnvDelivery, EnvScheme, EnvDrain,
@@ -146,6 +149,9 @@ func (t *templateCheck) pod() {
 	}
 	if t.oneShot() && p.ActiveDeadlineSeconds != nil {
 		t.add("spec.template.spec.activeDeadlineSeconds", "expected it not to be set: spec.activeDeadlineSeconds bounds a run's own time, and its result is kept then")
+	}
+	if g := p.TerminationGracePeriodSeconds; g != nil && (*g < 0 || *g > maxGrace) {
+		t.add("spec.template.spec.terminationGracePeriodSeconds", "expected 0 to %d, a year: what runs is given that long to end", maxGrace)
 	}
 	for i, v := range p.Volumes {
 		if strings.HasPrefix(v.Name, VolumePrefix) {

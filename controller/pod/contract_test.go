@@ -112,7 +112,10 @@ func TestAOneShotPodContradictsInItsOwnWay(t *testing.T) {
 				t.Spec.InitContainers = []corev1.Container{{Name: "set-up", RestartPolicyRules: restartAll}}
 			},
 			"spec.template.spec.hostNetwork": func(t *corev1.PodTemplateSpec) { t.Spec.HostNetwork = true },
-			"spec.template.spec.containers":  func(t *corev1.PodTemplateSpec) { t.Spec.Containers[1].Name = "main" },
+			"spec.template.spec.terminationGracePeriodSeconds": func(t *corev1.PodTemplateSpec) {
+				t.Spec.TerminationGracePeriodSeconds = ptr.To[int64](10_000_000_000) // more nanoseconds than a duration holds
+			},
+			"spec.template.spec.containers": func(t *corev1.PodTemplateSpec) { t.Spec.Containers[1].Name = "main" },
 		} {
 			s := oneShot()
 			change(&s.Template)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -96,6 +97,7 @@ func TestARecordGoesWhenItsTimeIsOver(t *testing.T) {
 
 	standing := stored(t, admin, record(in, oneShot, func(r *v1alpha1.AgentRun) {
 		r.Name, r.Annotations = "reviewer-1", map[string]string{v1alpha1.AnnotationGeneration: "1"}
+		r.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Agent", Name: "reviewer", UID: "agent-uid", Controller: ptr.To(true)}}
 	}))
 	assert.Zero(t, look(c, standing))
 	assert.True(t, there(standing), "its Agent keeps those")

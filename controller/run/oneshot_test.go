@@ -188,6 +188,7 @@ func TestStatusOfAOneShotRunFollowsItsPod(t *testing.T) {
 		{"kubelet lost its container", Observed{Run: once(went), Pod: onePod(unknown)}, "Failed", no, "TargetLost", "container agent: ContainerStatusUnknown, exit code 137: The container could not be located when the pod was terminated while it had the run", "Finished"},
 		{"rejected by kubelet", Observed{Run: once(pinned), Pod: onePod(pending, phase("Failed"), why("OutOfcpu", "Node didn't have enough resource"))}, "Failed", no, "PodFailed", "OutOfcpu: Node didn't have enough resource", "Finished"},
 		{"succeeded", Observed{Run: once(went), Pod: onePod(exits(0, ""))}, "Succeeded", yes, "Completed", "container agent: Completed, exit code 0", "Finished"},
+		{"succeeded, and nothing is told of its container", Observed{Run: once(went), Pod: onePod(phase("Succeeded"), func(p *corev1.Pod) { p.Status.ContainerStatuses = nil })}, "Succeeded", yes, "Completed", "Pod ended with phase: Succeeded", "Finished"},
 		{"failed before it was seen running (R8)", Observed{Run: once(), Pod: onePod(exits(1, ""))}, "Failed", no, "PodFailed", "container agent: Error, exit code 1", "Finished"},
 		{"another container failed", Observed{Run: once(went), Pod: onePod(exits(0, ""), phase("Failed"))}, "Succeeded", yes, "Completed", "container agent: Completed, exit code 0", "Finished"},
 		{"another container runs on", Observed{Run: once(went), Pod: onePod(exits(3, ""), phase("Running"))}, "Failed", no, "PodFailed", "container agent: Error, exit code 3", "Finished"},
@@ -219,6 +220,7 @@ func TestACancelledOneShotRun(t *testing.T) {
 		{"killed", Observed{Run: once(went, cancelled), Pod: onePod(exits(137, "half"), deleted(begin.Add(29*time.Second)))}, "Failed", no, "Cancelled", "cancelled: container agent: Error, exit code 137: half", "Finished"},
 		{"never started", Observed{Run: once(pinned, cancelled), Pod: onePod(unknown, deleted(now))}, "Failed", no, "Cancelled", "cancelled before it was seen to start", "Finished"},
 		{"the harness stopped it", Observed{Run: once(went, cancelled), Pod: onePod(exits(1, envelope("Cancelled", "Cancelled", "as asked")), deleted(begin))}, "Failed", no, "Cancelled", "as asked", "Finished"},
+		{"the harness stopped it, and by now its own time would be over", Observed{Run: once(went, cancelled), Pod: onePod(exits(1, envelope("Cancelled", "Cancelled", "as asked")), deleted(begin)), Now: tooLong.Add(time.Hour)}, "Failed", no, "Cancelled", "as asked", "Finished"},
 		{"the real end came first", Observed{Run: once(went, cancelled), Pod: onePod(exits(0, envelope("Succeeded", "Completed", "done")), deleted(begin))}, "Succeeded", yes, "Completed", "done", "Finished"},
 		{"a foreign program's real end came first", Observed{Run: once(went, cancelled), Pod: onePod(exits(0, ""))}, "Succeeded", yes, "Completed", "container agent: Completed, exit code 0", "Finished"},
 		{"in its grace period and 30 s", Observed{Run: once(went, cancelled), Pod: onePod(deleted(now)), Now: now.Add(59 * time.Second)}, "Running", alive, "Cancelling", "waiting for the Pod to end", "NotListening"},
@@ -270,6 +272,36 @@ func TestDeadlinesOfAOneShotRun(t *testing.T) {
 	} {
 		c.check(t)
 	}
+}
+
+// R3: the container of a one-shot run may have started before every other of its Pod could; that is the run's start.
+func TestTheStartOfAOneShotRunIsItsContainers(t *testing.T) {
+	s := Status(Observed{Run: once(pinned), Pod: onePod(phase("Pending")), Begun: begin, Now: now})
+	require.NotNil(t, s.StartTime)
+	assert.Equal(t, begin, s.StartTime.Time)
+	assert.Nil(t, Status(Observed{Run: once(pinned), Pod: onePod(pending), Now: now}).StartTime)
+}
+
+// R13, R41: what is told of a Sandbox that ended counts though its Pod is gone, unless it was told to go; and a Pod that somebody else has
+// to remove does not keep a run for ever.
+func TestAOneShotRunWhosePodIsGoneGoesByItsSandbox(t *testing.T) {
+	end := func(reason string, at time.Time, changes ...func(*v1alpha1.AgentRun)) string {
+		o := sandboxed(Observed{Run: once(append([]func(*v1alpha1.AgentRun){went}, changes...)...), Now: at, Gone: true})
+		o.Sandbox = theSandbox(o.Run, metav1.Condition{Type: "Finished", Status: yes, Reason: reason, Message: "as told"})
+		return Status(o).Reason
+	}
+	assert.Equal(t, "Completed", end("PodSucceeded", now))
+	assert.Equal(t, "PodFailed", end("PodFailed", now))
+	assert.Equal(t, "Completed", end("PodSucceeded", now, cancelled))
+	assert.Equal(t, "Cancelled", end("PodFailed", now, cancelled))
+	assert.Equal(t, "Completed", end("PodSucceeded", tooLong))
+	assert.Equal(t, "DeadlineExceeded", end("PodFailed", tooLong))
+
+	left := sandboxed(Observed{Run: once(), Pod: onePod(pending), Now: tooLate.Add(patience - 1)})
+	left.Sandbox = nil
+	assert.Nil(t, Status(left).CompletionTime)
+	left.Now = tooLate.Add(patience)
+	assert.Equal(t, "OutcomeUnknown", Status(left).Reason)
 }
 
 // R11, R27: an envelope is recorded as that of a delivered run is; the times are the container's.

@@ -13,9 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
@@ -76,9 +79,10 @@ func TestAForeignPodOrServiceOfARunsNameIsInTheWay(t *testing.T) {
 func TestTheServiceIsMadeAgainWhileTheRunLives(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.AgentRun)
+		pod    *corev1.Pod
 		want   bool
-	}{"lives": {went, true}, "has ended, its Pod not": {ended, false}} {
-		r := reconciler(t, once(c.change), onePod())
+	}{"lives": {went, onePod(), true}, "has ended, its Pod's phase not yet": {ended, onePod(exits(0, ""), phase("Running")), false}} {
+		r := reconciler(t, once(c.change), c.pod)
 		lookAt(t, r, once())
 		err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(once()), &corev1.Service{})
 		require.NoError(t, client.IgnoreNotFound(err))
@@ -189,4 +193,22 @@ func TestAStartIsRememberedAsItWasFirstSeen(t *testing.T) {
 	assert.NotNil(t, o.Last)
 	m.forget(client.ObjectKeyFromObject(again))
 	assert.Empty(t, m.notes)
+}
+
+// What a one-shot run's Pod was like when it was removed is kept for the next look, and its result counts; a standing run's would only be a load.
+func TestTheResultThatComesWithARemovalCounts(t *testing.T) {
+	removed := func(r *Reconciler, p *corev1.Pod) {
+		queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		defer queue.ShutDown()
+		r.podEvents().Delete(t.Context(), event.DeleteEvent{Object: p}, queue)
+		require.Equal(t, 1, queue.Len())
+		request, _ := queue.Get()
+		assert.Equal(t, p.Name, request.Name)
+	}
+	r := reconciler(t, once(went))
+	removed(r, onePod(exits(0, "")))
+	assert.Equal(t, v1alpha1.ReasonCompleted, lookAt(t, r, once()).Status.Reason)
+	lookAt(t, r, once()) // its record wakes it
+	removed(r, livePod())
+	assert.Empty(t, r.memory.notes, "nothing is kept of one that was recorded, nor of a standing run")
 }

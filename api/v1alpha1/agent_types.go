@@ -33,7 +33,7 @@ const (
 // AgentContainer is the name of the template's container that runs the harness.
 const AgentContainer = "agent"
 
-// AgentSpec says what the agent is and how it is run.
+// AgentSpec says what the agent is and how it is run. You write it; the controller never does.
 // +kubebuilder:validation:XValidation:rule="self.mode == oldSelf.mode",message="mode is immutable: make another Agent"
 // +kubebuilder:validation:XValidation:rule="self.mode != 'Service' || has(self.goalTemplate) == has(self.runtime.delivery)",message="goalTemplate is required exactly when runtime.delivery is set"
 // +kubebuilder:validation:XValidation:rule="self.mode == 'Service' || has(self.goal) != has(self.goalTemplate)",message="an Agent of mode Task or Scheduled has either goal or goalTemplate"
@@ -43,7 +43,7 @@ const AgentContainer = "agent"
 // +kubebuilder:validation:XValidation:rule="(self.mode == 'Scheduled') == has(self.schedule)",message="schedule is required exactly when mode is Scheduled"
 type AgentSpec struct {
 	// mode is Service (agents are kept standing and runs delivered to them), Task (each run has a Pod of its own) or Scheduled (runs
-	// with a Pod of their own are made at the times of schedule).
+	// with a Pod of their own are made at the times of schedule). Default Service; it cannot be changed.
 	// +kubebuilder:default=Service
 	// +optional
 	Mode AgentMode `json:"mode,omitempty"`
@@ -63,7 +63,7 @@ type AgentSpec struct {
 	// +optional
 	GoalTemplate string `json:"goalTemplate,omitempty"`
 
-	// parameters declares what goalTemplate may use. Without it the template's placeholders are the parameters, all required.
+	// parameters declares what goalTemplate may use. Default: the template's placeholders are the parameters, all required.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
 	// +listMapKey=name
@@ -77,34 +77,37 @@ type AgentSpec struct {
 	// identity, Secret and the journal's volume, and refuses a template that contradicts them.
 	Template corev1.PodTemplateSpec `json:"template"`
 
-	// backend Pod makes a run's Pod directly; Sandbox makes a Sandbox of agents.x-k8s.io, whose controller must be installed.
+	// backend Pod makes a run's Pod directly; Sandbox makes a Sandbox of agents.x-k8s.io, whose controller must be installed. Default
+	// Pod.
 	// +kubebuilder:default=Pod
 	// +optional
 	Backend Backend `json:"backend,omitempty"`
 
-	// replicas is the number of standing runs of a Service Agent.
+	// replicas is the number of standing runs of a Service Agent. Default 1; with 0 its runs wait. kubectl scale writes it, too.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// drainTimeoutSeconds is how long a standing run that is replaced or scaled away may finish what it has, before its Pod is
-	// deleted. The Pod's own grace period comes after it.
+	// drainTimeoutSeconds is how many seconds a standing run that is replaced or scaled away may finish what it has, before its Pod is
+	// deleted. Default 1800. The Pod's own grace period comes after it.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=31536000
 	// +kubebuilder:default=1800
 	// +optional
 	DrainTimeoutSeconds *int64 `json:"drainTimeoutSeconds,omitempty"`
 
-	// activeDeadlineSeconds bounds a run's own time, counted by the harness from its start. It never touches a standing Pod.
+	// activeDeadlineSeconds is how many seconds a run may work, counted by the harness from its start. Default 1800. A run that needs
+	// longer ends Failed/DeadlineExceeded; a standing Pod is never touched.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
 	// +kubebuilder:default=1800
 	// +optional
 	ActiveDeadlineSeconds int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// startingDeadlineSeconds bounds all the time that a run has not started: waiting, reserved, queued in a harness, its Pod not running.
+	// startingDeadlineSeconds is how many seconds a run may not have started in all: waiting, reserved, queued in a harness, its Pod not
+	// running. Default 3600.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
 	// +kubebuilder:default=3600
@@ -112,26 +115,26 @@ type AgentSpec struct {
 	StartingDeadlineSeconds int64 `json:"startingDeadlineSeconds,omitempty"`
 
 	// backoffLimit is the number of infrastructure losses (the Pod or the harness went away) after which a new attempt is made
-	// by itself. With 0 a run is started at most once.
+	// by itself. Default 0: a run is started at most once.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=0
 	// +optional
 	BackoffLimit int32 `json:"backoffLimit,omitempty"`
 
-	// ttlSecondsAfterFinished is how long a run's record stays after its end; with it goes the run's own Pod. It is copied into each
-	// run, and holds for those of a deleted Agent too. Standing runs have none: of those that ended the last three stay.
+	// ttlSecondsAfterFinished is how many seconds a run's record stays after its end; with it goes the run's own Pod. Default 604800, a
+	// week. It is copied into each run, and holds for those of a deleted Agent too. Standing runs have none: of those that ended the last three stay.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +kubebuilder:default=604800
 	// +optional
 	TTLSecondsAfterFinished *int64 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// budget bounds what a run may use, where the agent reports it. It never touches a standing Pod.
+	// budget bounds what a run may use, where the agent reports it. Default: no bound. It never touches a standing Pod.
 	// +optional
 	Budget *Budget `json:"budget,omitempty"`
 
-	// schedule says when a Scheduled Agent's runs are made.
+	// schedule says when a Scheduled Agent's runs are made. Only a Scheduled Agent has it, and must.
 	// +optional
 	Schedule *Schedule `json:"schedule,omitempty"`
 }
@@ -141,12 +144,12 @@ type AgentSpec struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.cost) || (self.cost.amount.matches('^[0-9]{1,15}([.][0-9]{1,9})?$') && self.cost.amount.matches('[1-9]'))",message="cost.amount is a positive decimal number such as 5 or 0.25"
 // +kubebuilder:validation:XValidation:rule="!has(self.cost) || self.cost.currency.matches('^[A-Z]{3}$')",message="cost.currency is three capital letters (ISO 4217)"
 type Budget struct {
-	// tokens in all, as the agent counts them.
+	// tokens is how many tokens a run may use in all, as the agent counts them. Default: no bound.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000000000
 	// +optional
 	Tokens *int64 `json:"tokens,omitempty"`
-	// cost in one currency. What an agent reports in another is not counted.
+	// cost is how much money a run may use, in one currency. Default: no bound. What an agent reports in another is not counted.
 	// +optional
 	Cost *Cost `json:"cost,omitempty"`
 }
@@ -172,26 +175,26 @@ type Schedule struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	TimeZone string `json:"timeZone,omitempty"`
-	// concurrencyPolicy Forbid lets a time go by while an earlier run has not ended; Allow makes runs beside each other.
+	// concurrencyPolicy Forbid lets a time go by while an earlier run has not ended; Allow makes runs beside each other. Default Forbid.
 	// +kubebuilder:default=Forbid
 	// +optional
 	ConcurrencyPolicy ConcurrencyPolicy `json:"concurrencyPolicy,omitempty"`
-	// startingDeadlineSeconds is how late a run may be made. A time that went by longer ago is said to be missed and is not replayed.
+	// startingDeadlineSeconds is how many seconds late a run may be made. Default 60. A time that went by longer ago is said to be missed and is not replayed.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
 	// +kubebuilder:default=60
 	// +optional
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
-	// suspend lets all times go by.
+	// suspend true makes no run: all times go by. Default false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
-	// successfulRunsHistoryLimit is how many runs of this Agent that succeeded stay; the newest do.
+	// successfulRunsHistoryLimit is how many runs of this Agent that succeeded stay; the newest do. Default 3.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=3
 	// +optional
 	SuccessfulRunsHistoryLimit *int32 `json:"successfulRunsHistoryLimit,omitempty"`
-	// failedRunsHistoryLimit is how many that did not.
+	// failedRunsHistoryLimit is how many runs of this Agent that ended in another way stay; the newest do. Default 1.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1
@@ -223,7 +226,7 @@ type AgentRuntime struct {
 	// +kubebuilder:validation:items:MaxLength=4096
 	// +listType=atomic
 	Command []string `json:"command"`
-	// delivery lets AgentRuns be delivered to the standing agent.
+	// delivery lets AgentRuns be delivered to the standing agent. Only a Service Agent may have it; default: none are delivered.
 	// +optional
 	Delivery *DeliveryRuntime `json:"delivery,omitempty"`
 	// permissions decides what the agent's permission questions are answered while nobody watches.
@@ -234,25 +237,25 @@ type AgentRuntime struct {
 
 // DeliveryRuntime is how work reaches the harness.
 type DeliveryRuntime struct {
-	// port of the harness's delivery listener.
+	// port is the TCP port of the harness's delivery listener in the Pod. Default 4100.
 	// +kubebuilder:validation:Minimum=1024
 	// +kubebuilder:validation:Maximum=65535
 	// +kubebuilder:validation:XValidation:rule="self != 4000",message="4000 is the port of the ACP endpoint"
 	// +kubebuilder:default=4100
 	// +optional
 	Port int32 `json:"port,omitempty"`
-	// scheme HTTPS encrypts the delivery and pins the Pod's own key; HTTP is for foreign runtimes that only do the proofs, and
+	// scheme (default HTTPS) HTTPS encrypts the delivery and pins the Pod's own key; HTTP is for foreign runtimes that only do the proofs, and
 	// shows each goal to who can read the Pod network.
 	// +kubebuilder:default=HTTPS
 	// +optional
 	Scheme DeliveryScheme `json:"scheme,omitempty"`
-	// concurrency is how many runs a standing Pod carries out at once, each in an agent process of its own.
+	// concurrency is how many runs a standing Pod carries out at once, each in an agent process of its own. Default 1.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	// +kubebuilder:default=1
 	// +optional
 	Concurrency int32 `json:"concurrency,omitempty"`
-	// queue is how many more runs a standing Pod accepts to wait inside it.
+	// queue is how many more runs a standing Pod accepts to wait inside it. Default 1.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1024
 	// +kubebuilder:default=1
@@ -282,13 +285,13 @@ const (
 
 // Permissions is the policy for the agent's permission questions.
 type Permissions struct {
-	// policy Deny refuses each question, Allow grants it once. Never more than once.
+	// policy Deny refuses each question, Allow grants it once, never for longer. Default Deny.
 	// +kubebuilder:default=Deny
 	// +optional
 	Policy PermissionPolicy `json:"policy,omitempty"`
 }
 
-// AgentStatus is what the controller last saw of the Agent's standing runs.
+// AgentStatus is what the controller last saw of the Agent, its standing runs and its schedule. Only the controller writes it.
 type AgentStatus struct {
 	// conditions: Ready (of a Service Agent: a standing run can take work; of the others: runs can be made) and, on a Service Agent,
 	// Progressing (standing runs are being brought up, replaced or drained).
@@ -297,7 +300,7 @@ type AgentStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// observedGeneration is the generation of the spec that this status is about.
+	// observedGeneration is the metadata.generation of the spec that this status is about.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// replicas is the number of living standing runs, of which those that are cordoned finish what they have.
@@ -307,13 +310,13 @@ type AgentStatus struct {
 	// Pod's, and they are not cordoned.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// busy is the number of runs that its standing runs carry out, and queued of those that wait inside them; as last told.
+	// busy is the number of runs that the standing runs carry out now, as they last told.
 	// +optional
 	Busy int32 `json:"busy,omitempty"`
-	// queued: see busy.
+	// queued is the number of runs that wait inside the standing runs, as they last told.
 	// +optional
 	Queued int32 `json:"queued,omitempty"`
-	// activeRuns is the number of living runs that a schedule made.
+	// activeRuns is the number of runs that the schedule made and that have not ended.
 	// +optional
 	ActiveRuns int32 `json:"activeRuns,omitempty"`
 	// lastScheduleTime is the time of the schedule that a run was last made for.
@@ -337,7 +340,7 @@ type AgentStatus struct {
 	// lastRecastTime is when a standing run was last replaced.
 	// +optional
 	LastRecastTime *metav1.MicroTime `json:"lastRecastTime,omitempty"`
-	// recastBackoffSeconds is how long the next replacement waits; it doubles with each and resets after ten healthy minutes.
+	// recastBackoffSeconds is how many seconds the next replacement waits; it doubles with each and resets after ten healthy minutes.
 	// +optional
 	RecastBackoffSeconds int32 `json:"recastBackoffSeconds,omitempty"`
 }
@@ -346,13 +349,19 @@ type AgentStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas
-// +kubebuilder:resource:categories=hearth
+// +kubebuilder:resource:categories=hearth,shortName=hagent
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Standing",type=integer,JSONPath=`.status.readyReplicas`
-// +kubebuilder:printcolumn:name="Recasts",type=integer,JSONPath=`.status.recasts`
+// +kubebuilder:printcolumn:name="Standing",type=integer,JSONPath=`.status.readyReplicas`,description="standing runs that can take work"
+// +kubebuilder:printcolumn:name="Wanted",type=integer,JSONPath=`.spec.replicas`,description="standing runs that a Service Agent wants"
+// +kubebuilder:printcolumn:name="Busy",type=integer,JSONPath=`.status.busy`,description="runs that the standing runs carry out"
+// +kubebuilder:printcolumn:name="Next",type=string,JSONPath=`.status.nextScheduleTime`,description="the next time of the schedule, in UTC"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Queued",type=integer,JSONPath=`.status.queued`,priority=1,description="runs that wait inside the standing runs"
+// +kubebuilder:printcolumn:name="Recasts",type=integer,JSONPath=`.status.recasts`,priority=1,description="standing runs that ended and were replaced"
+// +kubebuilder:printcolumn:name="Backend",type=string,JSONPath=`.spec.backend`,priority=1
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 type Agent struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -14,16 +14,16 @@ type AgentRunSpec struct {
 	// +optional
 	AgentRef AgentRef `json:"agentRef,omitzero"`
 
-	// parameters fill the Agent's goalTemplate. Admission adds declared defaults.
+	// parameters fill the Agent's goalTemplate. You write them; admission adds declared defaults.
 	// +kubebuilder:validation:MaxProperties=64
 	// +optional
 	Parameters map[string]string `json:"parameters,omitempty"`
 
-	// cancel asks for the run to be stopped. It cannot be taken back.
+	// cancel true asks for the run to be stopped. You write it, at any time; it cannot be taken back. Default false.
 	// +optional
 	Cancel bool `json:"cancel,omitempty"`
 
-	// goal is the resolved goal. Written by admission.
+	// goal is the work in words: the Agent's goal, or its goalTemplate with the parameters filled in. Written by admission.
 	// +kubebuilder:validation:MaxLength=262144
 	// +optional
 	Goal string `json:"goal,omitempty"`
@@ -33,7 +33,7 @@ type AgentRunSpec struct {
 	// +optional
 	Delivery *DeliverySpec `json:"delivery,omitempty"`
 
-	// runtime is the Agent's, copied. Written by admission.
+	// runtime is the Agent's, copied: what the harness starts and how it may be used. Written by admission.
 	// +optional
 	Runtime *AgentRuntime `json:"runtime,omitempty"`
 
@@ -41,40 +41,41 @@ type AgentRunSpec struct {
 	// +optional
 	Template *corev1.PodTemplateSpec `json:"template,omitempty"`
 
-	// backend is the Agent's, copied; absent on a delivered run, Pod where it is not set.
+	// backend is the Agent's, copied: what the run's Pod is made as. Written by admission; absent on a delivered run, Pod where it is
+	// not set.
 	// +optional
 	Backend Backend `json:"backend,omitempty"`
 
-	// activeDeadlineSeconds is the Agent's, copied. Written by admission; absent on a standing run.
+	// activeDeadlineSeconds is the Agent's, copied: how many seconds the run may work, from its start. Written by admission; absent on a standing run.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
 	// +optional
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// startingDeadlineSeconds is the Agent's, copied. Written by admission; absent on a standing run.
+	// startingDeadlineSeconds is the Agent's, copied: how many seconds the run may not have started. Written by admission; absent on a standing run.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=31536000
 	// +optional
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
 
-	// backoffLimit is the Agent's, copied. Written by admission.
+	// backoffLimit is the Agent's, copied: how many losses a new attempt is made after. Written by admission; 0 where it is not set.
 	// +optional
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 
-	// ttlSecondsAfterFinished is the Agent's, copied. Written by admission; absent on a standing run.
+	// ttlSecondsAfterFinished is the Agent's, copied: how many seconds the record stays after the end. Written by admission; absent on a standing run.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2147483647
 	// +optional
 	TTLSecondsAfterFinished *int64 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// budget is the Agent's, copied. Written by admission; absent on a standing run.
+	// budget is the Agent's, copied: what the run may use. Written by admission; no bound where it is not set, and absent on a standing run.
 	// +optional
 	Budget *Budget `json:"budget,omitempty"`
 }
 
 // AgentRef names an Agent in the run's namespace.
 type AgentRef struct {
-	// name of the Agent.
+	// name of the Agent, in the run's namespace. You write it.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
@@ -83,14 +84,14 @@ type AgentRef struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
-	// generation of the Agent that the run was resolved from. Written by admission.
+	// generation is the metadata.generation of the Agent that the run was resolved from. Written by admission.
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 }
 
 // DeliverySpec is what a delivered run needs to reach its target.
 type DeliverySpec struct {
-	// port of the harness's delivery listener; equals runtime.delivery.port.
+	// port is the TCP port of the harness's delivery listener; equals runtime.delivery.port. Written by admission.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port"`
@@ -108,9 +109,10 @@ const (
 	PhaseFailed    Phase = "Failed"
 )
 
-// AgentRunStatus is the run's state while it lives and its record once it has ended. With completionTime it is final.
+// AgentRunStatus is the run's state while it lives and its record once it has ended. Only the controller writes it; with completionTime
+// it is final.
 type AgentRunStatus struct {
-	// phase summarises the Succeeded condition: Pending, Running, Succeeded or Failed.
+	// phase is Pending until the work has started, then Running, and in the end Succeeded or Failed; it summarises the Succeeded condition.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 	// conditions: Succeeded decides (True, False, or Unknown while the run lives), ACPReady tells whether an ACP client may
@@ -125,12 +127,12 @@ type AgentRunStatus struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PodName string `json:"podName,omitempty"`
-	// podUID pins podName.
+	// podUID is the UID of that Pod: another one of the same name is not meant.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	PodUID types.UID `json:"podUID,omitempty"`
-	// address is host:port of the ACP endpoint while ACPReady is True.
+	// address is host:port of the agent's ACP endpoint, for a client to dial; absent unless ACPReady is True.
 	// +kubebuilder:validation:MaxLength=320
 	// +optional
 	Address string `json:"address,omitempty"`
@@ -150,15 +152,15 @@ type AgentRunStatus struct {
 	// completionTime is when the run ended. Once it is set, status never changes again.
 	// +optional
 	CompletionTime *metav1.MicroTime `json:"completionTime,omitempty"`
-	// durationSeconds is the run's own time in whole seconds.
+	// durationSeconds is how many whole seconds the run worked, from startTime to completionTime; absent when it never started.
 	// +optional
 	DurationSeconds *int64 `json:"durationSeconds,omitempty"`
 
-	// delivery is where a delivered run's current attempt stands.
+	// delivery is where a delivered run's current attempt stands; absent on other runs.
 	// +optional
 	Delivery *DeliveryStatus `json:"delivery,omitempty"`
 
-	// outcome is how the run ended, as its runtime said: Succeeded, Failed, Cancelled or Interrupted.
+	// outcome is how the run ended, as its runtime said: Succeeded, Failed, Cancelled or Interrupted. Absent when the runtime said nothing.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Outcome string `json:"outcome,omitempty"`
@@ -166,17 +168,17 @@ type AgentRunStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// message says why in a sentence.
+	// message says why the run ended, in a sentence.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Message string `json:"message,omitempty"`
-	// output is what the run produced.
+	// output is what the run produced, as its runtime said it.
 	// +optional
 	Output *Output `json:"output,omitempty"`
-	// usage is what the agent measured.
+	// usage is what the run used, where the agent measured it.
 	// +optional
 	Usage *Usage `json:"usage,omitempty"`
-	// truncation says that the output was cut.
+	// truncation says that the output was cut, and what it was before; absent when it is whole.
 	// +optional
 	Truncation *Truncation `json:"truncation,omitempty"`
 	// terminationData is what a runtime that is no harness of ours left as its termination message, as it was, cut to 4,096 bytes (R11).
@@ -190,7 +192,7 @@ type DeliveryStatus struct {
 	// attempt is the number of the current attempt, from 1. It only grows.
 	// +optional
 	Attempt int64 `json:"attempt,omitempty"`
-	// podName is the target's Pod.
+	// podName is the Pod of the standing run that the attempt is sent to.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PodName string `json:"podName,omitempty"`
@@ -208,7 +210,7 @@ type DeliveryStatus struct {
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Session string `json:"session,omitempty"`
-	// digest of the attempt's content, as the harness computes it too.
+	// digest is a hash of the attempt's content, which the harness computes too.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Digest string `json:"digest,omitempty"`
@@ -223,16 +225,16 @@ type DeliveryStatus struct {
 	// acceptedAt is when the harness had journalled the attempt, by its clock.
 	// +optional
 	AcceptedAt *metav1.MicroTime `json:"acceptedAt,omitempty"`
-	// losses counts attempts that infrastructure lost.
+	// losses is the number of attempts that infrastructure lost: the Pod or the harness went away.
 	// +optional
 	Losses int32 `json:"losses,omitempty"`
-	// spentSeconds is how long earlier, lost attempts had been running; the starting deadline moves by it.
+	// spentSeconds is how many seconds earlier, lost attempts had been running; the starting deadline moves by it.
 	// +optional
 	SpentSeconds int64 `json:"spentSeconds,omitempty"`
-	// targetGeneration is the generation of the Agent that the target's standing run was made from.
+	// targetGeneration is the metadata.generation of the Agent that the target's standing run was made from.
 	// +optional
 	TargetGeneration int64 `json:"targetGeneration,omitempty"`
-	// nextTime is when a run whose last attempt was lost may be assigned again.
+	// nextTime is when a run whose last attempt was lost may be assigned again; absent when it need not wait.
 	// +optional
 	NextTime *metav1.MicroTime `json:"nextTime,omitempty"`
 }
@@ -244,7 +246,7 @@ type Output struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	MediaType string `json:"mediaType,omitempty"`
-	// value is the text, cut to 262144 bytes with the cut recorded in truncation.
+	// value is the text, cut to 262,144 bytes with the cut recorded in truncation.
 	// +kubebuilder:validation:MaxLength=262144
 	// +optional
 	Value string `json:"value,omitempty"`
@@ -252,35 +254,35 @@ type Output struct {
 
 // Usage is what the agent measured. An absent figure was not measured; zero was measured as zero.
 type Usage struct {
-	// inputTokens read by the model.
+	// inputTokens is the number of tokens that the model read.
 	// +optional
 	InputTokens *int64 `json:"inputTokens,omitempty"`
-	// outputTokens written by the model.
+	// outputTokens is the number of tokens that the model wrote.
 	// +optional
 	OutputTokens *int64 `json:"outputTokens,omitempty"`
-	// totalTokens as the agent counts them.
+	// totalTokens is the number of tokens in all, as the agent counts them.
 	// +optional
 	TotalTokens *int64 `json:"totalTokens,omitempty"`
-	// cost as the agent reports it.
+	// cost is what the run cost, as the agent reports it.
 	// +optional
 	Cost *Cost `json:"cost,omitempty"`
 }
 
 // Cost is an amount of money.
 type Cost struct {
-	// amount is a decimal number.
+	// amount is a decimal number, such as 0.25, in units of currency.
 	// +kubebuilder:validation:MaxLength=32
 	Amount string `json:"amount"`
-	// currency is an ISO 4217 code.
+	// currency is an ISO 4217 code, such as EUR.
 	// +kubebuilder:validation:MaxLength=3
 	Currency string `json:"currency"`
 }
 
 // Truncation says how long the whole output was, in bytes, and its SHA-256 in base64url.
 type Truncation struct {
-	// originalBytes is the length of the whole output.
+	// originalBytes is the length of the whole output, in bytes.
 	OriginalBytes int64 `json:"originalBytes"`
-	// sha256 of the whole output.
+	// sha256 is the SHA-256 of the whole output, in base64url.
 	// +kubebuilder:validation:MaxLength=64
 	SHA256 string `json:"sha256"`
 }
@@ -297,7 +299,9 @@ type Truncation struct {
 // +kubebuilder:printcolumn:name="Attempt",type=integer,JSONPath=`.status.delivery.attempt`
 // +kubebuilder:printcolumn:name="ACP",type=string,JSONPath=`.status.conditions[?(@.type=="ACPReady")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Duration",type=integer,JSONPath=`.status.durationSeconds`
+// +kubebuilder:printcolumn:name="Duration",type=integer,JSONPath=`.status.durationSeconds`,description="how many seconds the run worked"
+// +kubebuilder:printcolumn:name="Backend",type=string,JSONPath=`.spec.backend`,priority=1,description="what a Pod of its own was made as"
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].message`,priority=1
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.completionTime) || (has(self.status) && self.status == oldSelf.status)",message="the run has ended; its status is a record and never changes"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.delivery) || !has(oldSelf.status.delivery.attempt) || (has(self.status) && has(self.status.delivery) && has(self.status.delivery.attempt) && self.status.delivery.attempt >= oldSelf.status.delivery.attempt)",message="status.delivery.attempt only grows and never goes away"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.delivery) || !has(self.spec.runtime) || (has(self.spec.runtime.delivery) && self.spec.delivery.port == self.spec.runtime.delivery.port)",message="spec.delivery.port must equal spec.runtime.delivery.port"

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,7 @@ import (
 	"github.com/hearthdev/hearth/controller/admission/certs"
 	"github.com/hearthdev/hearth/controller/deliver"
 	"github.com/hearthdev/hearth/controller/pod"
+	"github.com/hearthdev/hearth/controller/record"
 	"github.com/hearthdev/hearth/controller/sandbox"
 )
 
@@ -48,7 +50,7 @@ func serve(ctx context.Context, o options) error {
 		return err
 	}
 	keeper.Log = log.WithName("certs")
-	mgr, err := newManager(config, o, keeper)
+	mgr, err := newManager(config, o, keeper, slog.New(lines))
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-func newManager(config *rest.Config, o options, keeper *certs.Keeper) (manager.Manager, error) {
+func newManager(config *rest.Config, o options, keeper *certs.Keeper, log *slog.Logger) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
@@ -98,8 +100,14 @@ func newManager(config *rest.Config, o options, keeper *certs.Keeper) (manager.M
 	}
 	cached.DefaultTransform = cache.TransformStripManagedFields()
 	cached.ByObject[&v1alpha1.AgentRun{}] = cache.ByObject{Transform: deliver.Transform}
+	var checked *record.Checked
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        scheme,
+		Scheme: scheme,
+		NewClient: func(config *rest.Config, o client.Options) (client.Client, error) {
+			direct, err := client.New(config, o)
+			checked = record.NewChecked(direct, log, time.Now)
+			return checked, err //nolint:wrapcheck // wrapped below
+		},
 		Cache:                         cached,
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		LeaderElection:                o.leaderElect,
@@ -116,6 +124,7 @@ func newManager(config *rest.Config, o options, keeper *certs.Keeper) (manager.M
 	if err != nil {
 		return nil, fmt.Errorf("set up: %w", err)
 	}
+	checked.Tell(mgr.GetEventRecorder("hearth"))
 	for name, check := range map[string]healthz.Checker{"webhooks": mgr.GetWebhookServer().StartedChecker(), "certificate": keeper.Ready} {
 		if err := mgr.AddReadyzCheck(name, check); err != nil {
 			return nil, fmt.Errorf("readiness check %s: %w", name, err)

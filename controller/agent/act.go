@@ -65,7 +65,6 @@ func (r *Reconciler) cordon(ctx context.Context, agent *v1alpha1.Agent, run *v1a
 	case err != nil:
 		return false, fmt.Errorf("cordon standing run: %w", err)
 	case at != nil && run.Status.CordonedAt == nil:
-		r.Events.Eventf(agent, run, corev1.EventTypeWarning, "OlderCRD", "Cordon", "%s", errOlderCRD.Error())
 		return false, errOlderCRD
 	case at == nil:
 		r.Events.Eventf(agent, run, corev1.EventTypeNormal, "Uncordoned", "Uncordon", "standing run %s takes work again", run.Name)

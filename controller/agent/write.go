@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/record"
 )
 
 // write stores the status if it differs, at most once a second, and has agent show it; later is how long a change still has to wait.
@@ -26,6 +27,8 @@ func (r *Reconciler) write(ctx context.Context, agent *v1alpha1.Agent, status v1
 	updated.Status = status
 	if err := r.Client.Status().Update(ctx, updated); apierrors.IsNotFound(err) {
 		return 0, nil // deleted meanwhile
+	} else if wait, held := record.HeldFor(err); held {
+		return wait, nil
 	} else if err != nil {
 		return 0, fmt.Errorf("write status: %w", err)
 	}

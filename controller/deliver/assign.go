@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -11,6 +12,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/record"
 	"github.com/hearthdev/hearth/delivery"
 )
 
@@ -46,7 +48,7 @@ func (a assignReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		return ctrl.Result{}, err
 	}
 	out := delivery.Assign(a.now(), values, pool)
-	lost, err := a.reserve(ctx, out.Reserves, byUID, ends)
+	next, err := a.reserve(ctx, out.Reserves, byUID, ends)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -54,8 +56,8 @@ func (a assignReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if lost || left {
-		return ctrl.Result{RequeueAfter: soon}, nil
+	if next = sooner(next, left); next > 0 {
+		return ctrl.Result{RequeueAfter: next}, nil
 	}
 	return at(a.now(), out.RequeueAt), nil
 }
@@ -78,8 +80,8 @@ func (a assignReconciler) waitingFor(ctx context.Context, req ctrl.Request) ([]*
 
 // reserve writes the reservations, several at once, and hands each to its Link as soon as it is written. Lost tells that one of
 // them lost a race; of that one nothing was sent.
-func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reserve, runs map[string]*hearthv1.AgentRun, ends map[string]endpoint) (lost bool, err error) {
-	var races atomic.Int32
+func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reserve, runs map[string]*hearthv1.AgentRun, ends map[string]endpoint) (next time.Duration, err error) {
+	var not unwritten
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
 	for _, r := range reserves {
@@ -89,21 +91,53 @@ func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reser
 			// Before the write: it carries our name, so only our own can match, also when its reply is lost.
 			a.memory.about(run, reservation, a.now(), func(n *note) { n.mine = true })
 			written, err := a.writeStatus(ctx, run, delivery.ReserveStatus(toRun(run), reservation), ends[reservation.PodUID])
-			if lostRace(err) {
-				races.Add(1)
-				return nil
-			}
 			if err != nil {
-				return err
+				return not.because(err)
 			}
 			a.sendFirst(written)
 			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return false, fmt.Errorf("reserve: %w", err)
+		return 0, fmt.Errorf("reserve: %w", err)
 	}
-	return races.Load() > 0, nil
+	return not.next(), nil
+}
+
+// unwritten counts the writes of a pass that one run lost and the others need not wait for.
+type unwritten struct{ lost, held atomic.Int32 }
+
+// because gives the errors back that the pass ends with.
+func (u *unwritten) because(err error) error {
+	_, held := record.HeldFor(err)
+	switch {
+	case held:
+		u.held.Add(1)
+	case lostRace(err):
+		u.lost.Add(1)
+	default:
+		return err
+	}
+	return nil
+}
+
+// next is when to look again for them; zero is never.
+func (u *unwritten) next() time.Duration {
+	switch {
+	case u.lost.Load() > 0:
+		return soon
+	case u.held.Load() > 0:
+		return again
+	}
+	return 0
+}
+
+// sooner is the earlier of two, of which zero is never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || (b != 0 && b < a) {
+		return b
+	}
+	return a
 }
 
 // sendFirst hands a reservation of our own to the Link. If that cannot be, its reconcile finds out.
@@ -117,9 +151,9 @@ func (a assignReconciler) sendFirst(run *hearthv1.AgentRun) {
 	a.runs.wake(kube.ObjectKeyFromObject(run))
 }
 
-// refuse writes why runs wait, where that changed. Left tells that there is more to write.
-func (a assignReconciler) refuse(ctx context.Context, refusals []delivery.Refusal, runs map[string]*hearthv1.AgentRun) (left bool, err error) {
-	var races atomic.Int32
+// refuse writes why runs wait, where that changed. Next tells when there is more to write; zero is never.
+func (a assignReconciler) refuse(ctx context.Context, refusals []delivery.Refusal, runs map[string]*hearthv1.AgentRun) (next time.Duration, err error) {
+	var not unwritten
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
 	begun := 0
@@ -130,20 +164,16 @@ func (a assignReconciler) refuse(ctx context.Context, refusals []delivery.Refusa
 			continue
 		}
 		if begun++; begun > maxRefusalWrites {
-			left = true
+			next = soon
 			break
 		}
 		group.Go(func() error {
 			_, err := a.writeStatus(ctx, run, *want, endpoint{message: "no target is reserved"})
-			if lostRace(err) {
-				races.Add(1)
-				return nil
-			}
-			return err
+			return not.because(err)
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return false, fmt.Errorf("say why runs wait: %w", err)
+		return 0, fmt.Errorf("say why runs wait: %w", err)
 	}
-	return left || races.Load() > 0, nil
+	return sooner(next, not.next()), nil
 }

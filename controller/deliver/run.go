@@ -11,6 +11,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/record"
 	"github.com/hearthdev/hearth/delivery"
 	"github.com/hearthdev/hearth/delivery/client"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
@@ -39,7 +40,10 @@ func (r runReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 		return at(r.now(), next), nil
 	}
 	due, err := r.carryOn(ctx, run)
+	wait, held := record.HeldFor(err)
 	switch {
+	case held:
+		return ctrl.Result{RequeueAfter: wait}, nil
 	case lostRace(err):
 		return ctrl.Result{RequeueAfter: soon}, nil
 	case err != nil:

@@ -112,6 +112,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	if err := r.record(ctx, o); apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: lookSoon}, nil
+	} else if wait, held := record.HeldFor(err); held {
+		return ctrl.Result{RequeueAfter: wait}, nil
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -214,7 +216,7 @@ func (r *Reconciler) write(ctx context.Context, run *v1alpha1.AgentRun, status v
 	} else if err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
-	if status.CompletionTime != nil {
+	if status.CompletionTime != nil && updated.Status.CompletionTime != nil {
 		kind := corev1.EventTypeWarning
 		if status.Phase == v1alpha1.PhaseSucceeded || status.Reason == v1alpha1.ReasonCancelled {
 			kind = corev1.EventTypeNormal

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/record"
 )
 
 const (
@@ -123,6 +124,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	agent.Status = p.Status
 	if err := r.Client.Status().Update(ctx, agent); apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: lookSoon}, nil
+	} else if wait, held := record.HeldFor(err); held {
+		return ctrl.Result{RequeueAfter: wait}, nil
 	} else if err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
@@ -40,6 +41,18 @@ func look(t *testing.T, r *Reconciler) (*v1alpha1.AgentRun, ctrl.Result) {
 	var run v1alpha1.AgentRun
 	require.NoError(t, r.Client.Get(t.Context(), key, &run))
 	return &run, result
+}
+
+// A success has no message, and an Event without words reads like a mistake.
+func TestTheEventOfAnEndHasWords(t *testing.T) {
+	for message, told := range map[string]string{"": "Normal Completed the run has ended", "it was late": "Normal Completed it was late"} {
+		r := reconciler(t, standingRun())
+		run, _ := look(t, r)
+		status := run.DeepCopy().Status
+		status.Phase, status.Reason, status.Message, status.CompletionTime = v1alpha1.PhaseSucceeded, v1alpha1.ReasonCompleted, message, &metav1.MicroTime{Time: now}
+		require.NoError(t, r.write(t.Context(), run, status))
+		assert.Equal(t, told, <-r.Events.(*events.FakeRecorder).Events)
+	}
 }
 
 // A Secret of the run's name that somebody else made could be known to anybody: no Pod starts with it.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -221,7 +222,7 @@ func (r *Reconciler) write(ctx context.Context, run *v1alpha1.AgentRun, status v
 		if status.Phase == v1alpha1.PhaseSucceeded || status.Reason == v1alpha1.ReasonCancelled {
 			kind = corev1.EventTypeNormal
 		}
-		r.Events.Eventf(updated, nil, kind, status.Reason, "End", "%s", clip(status.Message, maxNote))
+		r.Events.Eventf(updated, nil, kind, status.Reason, "End", "%s", cmp.Or(clip(status.Message, maxNote), "the run has ended"))
 	}
 	return nil
 }

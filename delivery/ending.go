@@ -35,7 +35,10 @@ func NewEnding(now time.Time, e wire.Envelope) Ending {
 	default:
 		out.Outcome = wire.OutcomeFailed
 	}
-	if len(out.Reason) > maxReasonBytes || !reasonPattern.MatchString(string(out.Reason)) {
+	switch {
+	case out.Outcome == wire.OutcomeSucceeded:
+		out.Reason = Reason(wire.ReasonCompleted)
+	case len(out.Reason) > maxReasonBytes, !reasonPattern.MatchString(string(out.Reason)), out.Reason == Reason(wire.ReasonCompleted), ours(out.Reason):
 		out.Reason = Reason(wire.ReasonAgentError)
 	}
 	if out.CompletionTime.IsZero() {

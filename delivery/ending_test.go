@@ -51,6 +51,22 @@ func TestOnlySucceededSucceeds(t *testing.T) {
 	}
 }
 
+// An envelope comes from a Pod: it cannot contradict itself in a record, nor use the controller's words.
+func TestAnEnvelopesReasonFitsItsOutcome(t *testing.T) {
+	for _, c := range []struct {
+		outcome wire.Outcome
+		reason  wire.Reason
+		want    Reason
+	}{
+		{"Succeeded", "Completed", "Completed"}, {"Succeeded", "AgentCrashed", "Completed"}, {"Succeeded", "TargetLost", "Completed"},
+		{"Failed", "Completed", "AgentError"}, {"Cancelled", "Completed", "AgentError"}, {"Failed", "LimitReached", "LimitReached"},
+		{"Failed", "NotAdmitted", "AgentError"}, {"Failed", "TargetLost", "AgentError"}, {"Failed", "InvalidTemplate", "AgentError"},
+		{"Failed", "PodFailed", "AgentError"}, {"Failed", "OutOfLuck", "OutOfLuck"},
+	} {
+		assert.Equal(t, c.want, NewEnding(later, wire.Envelope{Outcome: c.outcome, Reason: c.reason}).Reason, "%s/%s", c.outcome, c.reason)
+	}
+}
+
 // Fault row 34: whatever an agent's Pod sends, the record is valid, bounded, and says what was cut.
 func TestARecordIsValidAndBoundedWhateverTheEnvelopeHolds(t *testing.T) {
 	whole := strings.Repeat("ü", MaxOutputBytes/2) + "x"

@@ -35,3 +35,14 @@ const (
 	ReasonNotAdmitted              Reason = "NotAdmitted"
 	ReasonAgentNotFound            Reason = "AgentNotFound"
 )
+
+// ours tells reasons that only the controller gives: an envelope with one would say what nobody but the controller knows.
+func ours(r Reason) bool {
+	switch r {
+	case ReasonCancelUnconfirmed, ReasonStartingDeadlineExceeded, ReasonTargetLost, ReasonOutcomeUnknown, ReasonRejected, ReasonNotAdmitted,
+		ReasonAgentNotFound, "InvalidTemplate", "PodFailed":
+		return true
+	default:
+		return false
+	}
+}

@@ -26,6 +26,17 @@ var (
 	digestPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 )
 
+// MaxClockAhead is how far a Pod's clock may be ahead of the controller's and still be believed.
+const MaxClockAhead = time.Hour
+
+// Plausible is a time as a Pod told it, or now where that is far in the future: such a record would last for centuries.
+func Plausible(now, told time.Time) time.Time {
+	if told.After(now.Add(MaxClockAhead)) {
+		return now
+	}
+	return told
+}
+
 // NewEnding projects an envelope (R27), recorded now. It comes from an agent's Pod: whatever it holds, the record is valid and bounded.
 func NewEnding(now time.Time, e wire.Envelope) Ending {
 	out := Ending{Outcome: e.Outcome, Reason: Reason(e.Reason), Message: cut(e.Message, MaxMessageBytes), Usage: usage(e.Usage),
@@ -44,6 +55,7 @@ func NewEnding(now time.Time, e wire.Envelope) Ending {
 	if out.CompletionTime.IsZero() {
 		out.CompletionTime = now
 	}
+	out.CompletionTime = Plausible(now, out.CompletionTime)
 	seconds := max(0, e.Timing.DurationMillis/1000)
 	out.DurationSeconds = &seconds
 	if t := e.Truncation; t != nil {

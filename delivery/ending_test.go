@@ -67,6 +67,14 @@ func TestAnEnvelopesReasonFitsItsOutcome(t *testing.T) {
 	}
 }
 
+func TestTheEndThatAPodTellsIsBelievedWithinReason(t *testing.T) {
+	for told, want := range map[time.Time]time.Time{
+		later.Add(-time.Hour): later.Add(-time.Hour), later.Add(time.Hour): later.Add(time.Hour), later.Add(time.Hour + 1): later, later.AddDate(1000, 0, 0): later, {}: later,
+	} {
+		assert.Equal(t, want, NewEnding(later, wire.Envelope{Outcome: "Succeeded", Timing: wire.Timing{FinishedAt: told}}).CompletionTime)
+	}
+}
+
 // Fault row 34: whatever an agent's Pod sends, the record is valid, bounded, and says what was cut.
 func TestARecordIsValidAndBoundedWhateverTheEnvelopeHolds(t *testing.T) {
 	whole := strings.Repeat("ü", MaxOutputBytes/2) + "x"

@@ -103,6 +103,7 @@ func TestNoRefusalNoGiveBackAndNoNewAttemptRestartsTheStartingDeadline(t *testin
 		w := newWorld(t, coverage)
 		w.settling = true // the caches and the network are as good as the rounds below say
 		kinds := rapid.SliceOfN(rapid.SampledFrom(slices.Sorted(maps.Keys(setbacks))), 2, 6).Draw(t, "what happens here")
+		kinds = append(kinds, "work starts", "work ends") // now and then, or no run would ever end well
 		over, restarted := map[string]int{}, w.now
 		for range 60 {
 			for range w.below(3) {

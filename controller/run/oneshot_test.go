@@ -344,6 +344,18 @@ func TestARunThatNeverStartedHasNoStartTime(t *testing.T) {
 	assert.NotNil(t, Status(Observed{Run: once(pinned), Pod: onePod(exits(1, "")), Now: now}).StartTime)
 }
 
+// A node whose clock is centuries ahead does not make a record of centuries.
+func TestTimesOfANodeAreBelievedWithinReason(t *testing.T) {
+	far := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	ahead := func(p *corev1.Pod) {
+		p.Status.ContainerStatuses[0].State.Terminated.StartedAt, p.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.NewTime(far), metav1.NewTime(far)
+	}
+	s := Status(Observed{Run: once(pinned), Pod: onePod(exits(1, ""), ahead), Now: now})
+	assert.Equal(t, now, s.CompletionTime.Time)
+	assert.Equal(t, now, s.StartTime.Time)
+	assert.Zero(t, *s.DurationSeconds)
+}
+
 // When to look again though nothing happens: at the next deadline.
 func TestALivingOneShotRunIsLookedAtAtItsNextDeadline(t *testing.T) {
 	for name, c := range map[string]struct {

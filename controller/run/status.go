@@ -13,6 +13,7 @@ import (
 	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/controller/record"
 	"github.com/hearthdev/hearth/controller/sandbox"
+	"github.com/hearthdev/hearth/delivery"
 )
 
 // Observed is what the controller knows of a run with a Pod of its own when it decides on its status.
@@ -110,7 +111,9 @@ func (d *draft) follow(o Observed, p *corev1.Pod) {
 		d.Restarts = agent.RestartCount
 	}
 	if d.StartTime == nil && (p.Status.Phase == corev1.PodRunning || pod.Started(p) && o.Run.OneShot() || pod.Ended(p) && !o.Run.OneShot()) {
-		d.StartTime = o.startedAt(p)
+		if at := o.startedAt(p); at != nil {
+			d.StartTime = ptr.To(metav1.NewMicroTime(delivery.Plausible(o.Now, at.Time)))
+		}
 	}
 }
 
@@ -147,7 +150,7 @@ func (d *draft) finish(e ending, p *corev1.Pod) {
 	}
 	e.CompletionTime, e.RecordedAt, e.DurationSeconds = d.now, d.now, nil
 	if agent := agentOf(p); agent != nil && agent.State.Terminated != nil && !agent.State.Terminated.FinishedAt.IsZero() {
-		e.CompletionTime = agent.State.Terminated.FinishedAt.Time
+		e.CompletionTime = delivery.Plausible(d.now, agent.State.Terminated.FinishedAt.Time)
 	}
 	if d.StartTime != nil {
 		e.DurationSeconds = ptr.To(int64(max(0, e.CompletionTime.Sub(d.StartTime.Time)).Seconds()))

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,7 +18,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/test/cluster"
+	double "github.com/hearthdev/hearth/test/sandbox"
 )
 
 const (
@@ -30,8 +33,8 @@ const (
 )
 
 // TestControllerStartsFromNothing: with its certificate, the authority in the webhook configurations and its lease gone, and an API
-// server that has no streaming lists, the controller makes what it needs by itself and with the rights it has. It is started with the
-// component config/ad-hoc, so that what that allows and grants is used, too.
+// server that has no streaming lists but has Sandboxes, the controller makes what it needs by itself and with the rights it has. It is
+// started with the component config/ad-hoc, so that what that allows and grants is used, too.
 func TestControllerStartsFromNothing(t *testing.T) {
 	r := newRoom(t, "first-start")
 	r.readyAgent(reviewer, nil)
@@ -62,6 +65,7 @@ func TestControllerStartsFromNothing(t *testing.T) {
 	env := &older.Template.Spec.Containers[0].Env
 	*env = append(*env, corev1.EnvVar{Name: noWatchList, Value: "false"})
 	r.withAdHoc(&older)
+	r.sandboxesAreThere()
 	require.NoError(t, redeploy(t.Context(), key, older))
 	require.NoError(t, suite.WaitAvailable(t.Context(), key))
 	require.NoError(t, suite.WaitAdmission(t.Context()))
@@ -78,9 +82,29 @@ func TestControllerStartsFromNothing(t *testing.T) {
 		assert.Equal(t, string(authority), string(webhook.ClientConfig.CABundle), webhook.Name)
 	}
 	r.succeeds("first", reviewer)
+	r.listsSandboxes()
 	r.adHocIsForThoseWhoMakePods()
 	require.NoError(t, suite.Client.Get(t.Context(), client.ObjectKeyFromObject(lease), lease))
 	assert.NotEmpty(t, ptr.Deref(lease.Spec.HolderIdentity, ""), "somebody leads")
+}
+
+// sandboxesAreThere installs the kind, until the test ends, without anybody who makes Pods of it.
+func (r *room) sandboxesAreThere() {
+	r.t.Helper()
+	if r.sandboxesOfOthers() {
+		return
+	}
+	require.NoError(r.t, double.Install(r.t.Context(), suite.Config))
+	r.t.Cleanup(func() { assert.NoError(r.t, double.Uninstall(context.WithoutCancel(r.t.Context()), suite.Config)) })
+}
+
+// listsSandboxes: the controller found the kind, so it lists it, as it does nowhere else: with streaming lists it only watches.
+func (r *room) listsSandboxes() {
+	r.t.Helper()
+	r.agent("boxed", func(spec *hearthv1.AgentSpec) { spec.Backend = hearthv1.BackendSandbox })
+	r.await(r.standing("boxed").Name, "to wait for its Sandbox", shortly, func(run *hearthv1.AgentRun) bool {
+		return strings.Contains(succeeded(run).Message, "has no condition yet")
+	})
 }
 
 // forgetTheController takes away all that an earlier controller wrote for itself.

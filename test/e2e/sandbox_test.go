@@ -138,13 +138,19 @@ func (r *room) terminatesWhileReady(standing string, pod *corev1.Pod) {
 // ours stay, and the case is skipped.
 func (r *room) withoutSandboxes() {
 	r.t.Helper()
-	var crd apiextensionsv1.CustomResourceDefinition
-	err := suite.Client.Get(r.t.Context(), client.ObjectKey{Name: sandboxCRD}, &crd)
-	if err == nil && !slices.ContainsFunc(crd.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == double.FieldOwner }) {
+	if r.sandboxesOfOthers() {
 		r.t.Skip("SKIPPED, NOT PASSED: this cluster has Sandboxes of its own, and a controller that the double would be in the way of")
 	}
-	require.NoError(r.t, client.IgnoreNotFound(err))
 	require.NoError(r.t, double.Uninstall(r.t.Context(), suite.Config))
+}
+
+// sandboxesOfOthers: the cluster has the kind, and not from the double.
+func (r *room) sandboxesOfOthers() bool {
+	r.t.Helper()
+	var crd apiextensionsv1.CustomResourceDefinition
+	err := suite.Client.Get(r.t.Context(), client.ObjectKey{Name: sandboxCRD}, &crd)
+	require.NoError(r.t, client.IgnoreNotFound(err))
+	return err == nil && !slices.ContainsFunc(crd.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == double.FieldOwner })
 }
 
 // playSandboxes installs the kind and runs the double until the test ends.

@@ -101,6 +101,9 @@ func (c *config) checkPeriods(own ...period) error {
 
 // readGoal reads the goal file, of which no more than a goal may be long is held in memory.
 func (c *config) readGoal() error {
+	if info, err := os.Stat(c.goalFile); err == nil && !info.Mode().IsRegular() { // a pipe would be waited for without end
+		return fmt.Errorf("--goal-file %s: expected a regular file", c.goalFile)
+	}
 	f, err := os.Open(c.goalFile)
 	if err != nil {
 		return fmt.Errorf("--goal-file: %w", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/turn"
@@ -21,6 +22,8 @@ import (
 func TestBadInputGetsOneClearMessage(t *testing.T) {
 	big := filepath.Join(t.TempDir(), "big")
 	require.NoError(t, os.WriteFile(big, []byte(strings.Repeat("g", wire.MaxGoalBytes+1)), 0o600))
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
 	for name, c := range map[string]struct {
 		args []string // instead of serve -- agent
 		env  []string
@@ -42,6 +45,7 @@ func TestBadInputGetsOneClearMessage(t *testing.T) {
 		"permissions":            {env: []string{"HEARTH_PERMISSIONS=Perhaps"}, code: 1, says: []string{"--permissions", "Deny or Allow"}},
 		"goal file missing":      {env: []string{"HEARTH_GOAL_FILE=/no/such/file"}, code: 1, says: []string{"--goal-file", "/no/such/file"}},
 		"goal file too large":    {env: []string{"HEARTH_GOAL_FILE=" + big}, code: 1, says: []string{"--goal-file", "at most 262144 bytes, got more"}},
+		"goal file is a pipe":    {env: []string{"HEARTH_GOAL_FILE=" + pipe}, code: 1, says: []string{"--goal-file", "expected a regular file"}},
 		"pod name missing":       {env: []string{"POD_NAME="}, code: 1, says: []string{"POD_NAME", "downward API"}},
 		"pod UID missing":        {env: []string{"POD_UID="}, code: 1, says: []string{"POD_UID", "downward API"}},
 		"namespace missing":      {env: []string{"POD_NAMESPACE="}, code: 1, says: []string{"POD_NAMESPACE", "downward API"}},

@@ -103,7 +103,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil // a delivered run never owns a Pod (R22)
 	}
 	o, err := r.observe(ctx, &run)
-	if err != nil {
+	if errors.Is(err, errStale) {
+		return ctrl.Result{RequeueAfter: lookSoon}, nil
+	} else if err != nil {
 		return ctrl.Result{}, err
 	}
 	if o, err = r.act(ctx, o); errors.Is(err, errStale) {
@@ -174,6 +176,9 @@ func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun) (Obser
 	if o.unsure() {
 		if err := from.read(ctx, &o, true); err != nil {
 			return o, err
+		}
+		if run.OneShot() && r.memory.expects(&o) {
+			return o, errStale
 		}
 	}
 	own := o.own()

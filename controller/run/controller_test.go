@@ -195,6 +195,26 @@ func TestAStartIsRememberedAsItWasFirstSeen(t *testing.T) {
 	assert.Empty(t, m.notes)
 }
 
+// The API server says that a Pod is gone before its last event came: that has the result, so it is waited for, but not for ever. Who never saw
+// the Pod gets no event.
+func TestTheLastEventOfAPodThatWasSeenIsWaitedFor(t *testing.T) {
+	var m memory
+	gone := func(at time.Time) *Observed {
+		o := Observed{Run: once(went), Gone: true, Now: at}
+		m.about(&o)
+		return &o
+	}
+	assert.False(t, m.expects(gone(now)), "never seen by this process")
+	seen := Observed{Run: once(went), Pod: onePod(), Now: now}
+	m.about(&seen)
+	assert.False(t, m.expects(&seen), "it is there")
+	assert.True(t, m.expects(gone(now)))
+	assert.True(t, m.expects(gone(now.Add(eventPatience-1))))
+	assert.False(t, m.expects(gone(now.Add(eventPatience))))
+	m.removed(client.ObjectKeyFromObject(seen.Run), onePod(exits(0, "")))
+	assert.False(t, m.expects(gone(now)), "it has come")
+}
+
 // What a one-shot run's Pod was like when it was removed is kept for the next look, and its result counts; a standing run's would only be a load.
 func TestTheResultThatComesWithARemovalCounts(t *testing.T) {
 	removed := func(r *Reconciler, p *corev1.Pod) {

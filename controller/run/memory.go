@@ -26,8 +26,13 @@ type memory struct {
 	notes map[types.NamespacedName]note
 }
 
+// eventPatience is how long the event of a removed Pod is waited for that the cache has lost already: it comes after.
+const eventPatience = 2 * time.Second
+
 type note struct {
 	run   types.UID
+	seen  types.UID   // the Pod that the cache showed
+	lost  time.Time   // when the cache was first found without it, and its event had not come
 	begun time.Time   // when the agent's container was first seen to have started
 	last  *corev1.Pod // the run's Pod as it was when it was removed
 }
@@ -42,11 +47,31 @@ func (m *memory) about(o *Observed) {
 		n = note{run: o.Run.UID, last: n.last}
 	}
 	o.Last = n.last
-	if own := o.own(); n.begun.IsZero() && own != nil && pod.Started(own) {
-		n.begun = o.Now
+	if own := o.own(); own != nil {
+		n.seen = own.UID
+		if n.begun.IsZero() && pod.Started(own) {
+			n.begun = o.Now
+		}
 	}
 	o.Begun = n.begun
 	m.put(key, n)
+}
+
+// expects tells whether the event of a Pod's removal is still to come: the cache showed the Pod once, has it no more, and what it was like at
+// last is in that event alone.
+func (m *memory) expects(o *Observed) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := client.ObjectKeyFromObject(o.Run)
+	n := m.notes[key]
+	if !o.gone() || o.had() != nil || n.seen == "" {
+		return false
+	}
+	if n.lost.IsZero() {
+		n.lost = o.Now
+		m.put(key, n)
+	}
+	return o.Now.Sub(n.lost) < eventPatience
 }
 
 // removed keeps a Pod that was removed until its run was looked at: the result that it left may have come with its removal.

@@ -27,7 +27,10 @@ func (a *agents) Agent() wire.AgentInfo {
 
 // Run carries one goal out. What this harness does not do yet is said in the envelope, not left to be believed.
 func (a *agents) Run(ctx context.Context, w server.Work, start func(session string) error) wire.Envelope {
-	goal := turn.Goal{Text: w.Goal, Standing: a.standing, Limits: turn.Limits{Cost: w.Limits.Cost}}
+	goal := turn.Goal{
+		Run:  turn.Run{Namespace: w.Run.Namespace, Name: w.Run.Name, UID: w.Run.UID, Attempt: w.Attempt},
+		Text: w.Goal, Standing: a.standing, Limits: turn.Limits{Cost: w.Limits.Cost},
+	}
 	if w.Limits.ActiveSeconds != nil {
 		goal.Limits.ActiveSeconds = *w.Limits.ActiveSeconds
 	}

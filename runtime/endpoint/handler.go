@@ -6,6 +6,7 @@ import (
 
 	"github.com/hearthdev/hearth/internal/gate"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/runtime/attach"
 )
 
 // Paths of the endpoint.
@@ -38,7 +39,7 @@ func acp(w http.ResponseWriter, r *http.Request, keys Keys) {
 		refuse(w, http.StatusForbidden, "foreign_origin", "Origin: expected none, or this host: pages of other sites may not connect")
 		return
 	}
-	if keys.access(r) == none {
+	if keys.access(r) == attach.None {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		refuse(w, http.StatusUnauthorized, wire.CodeUnauthenticated, "expected the view or the steer key as "+HeaderKey+", Authorization: Bearer or ?token=")
 		return

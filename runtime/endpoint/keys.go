@@ -6,15 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-)
 
-// access is what a client's key lets it do; a higher one includes the lower.
-type access int
-
-const (
-	none  access = iota
-	view         // watch
-	steer        // watch, prompt, cancel and answer permission questions
+	"github.com/hearthdev/hearth/runtime/attach"
 )
 
 // Keys open the endpoint to people (R50, R53). An empty one opens nothing.
@@ -26,15 +19,15 @@ type Keys struct {
 const HeaderKey = "X-Secret-Key"
 
 // access is that of the first key that a request presents. It takes as long for a wrong key as for a right one.
-func (k Keys) access(r *http.Request) access {
+func (k Keys) access(r *http.Request) attach.Access {
 	presented := presented(r)
 	switch {
 	case same(k.Steer, presented):
-		return steer
+		return attach.Steer
 	case same(k.View, presented):
-		return view
+		return attach.View
 	default:
-		return none
+		return attach.None
 	}
 }
 

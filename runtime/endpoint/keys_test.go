@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/hearthdev/hearth/runtime/attach"
 )
 
 // R50, R53: three ways to present a key, what each key opens, and that nothing else opens anything.
@@ -15,22 +17,22 @@ func TestAKeyOpensWhatItIsFor(t *testing.T) {
 		keys   Keys
 		target string
 		header http.Header
-		want   access
+		want   attach.Access
 	}{
-		"header, view":               {both, "/acp", http.Header{"X-Secret-Key": {"the-view-key"}}, view},
-		"header, steer":              {both, "/acp", http.Header{"X-Secret-Key": {"the-steer-key"}}, steer},
-		"bearer":                     {both, "/acp", http.Header{"Authorization": {"Bearer the-steer-key"}}, steer},
-		"bearer in another case":     {both, "/acp", http.Header{"Authorization": {"bearer the-view-key"}}, view},
-		"token":                      {both, "/acp?token=the-view-key", nil, view},
-		"none":                       {both, "/acp", nil, none},
-		"wrong":                      {both, "/acp", http.Header{"X-Secret-Key": {"the-view-kez"}}, none},
-		"a longer one":               {both, "/acp?token=the-view-keyy", nil, none},
-		"basic":                      {both, "/acp", http.Header{"Authorization": {"Basic the-steer-key"}}, none},
-		"the first one counts":       {both, "/acp?token=the-steer-key", http.Header{"X-Secret-Key": {"wrong"}}, none},
-		"no keys, none presented":    {Keys{}, "/acp", nil, none},
-		"no keys, empty presented":   {Keys{}, "/acp?token=", http.Header{"X-Secret-Key": {""}, "Authorization": {"Bearer "}}, none},
-		"no steer key, something":    {Keys{View: "the-view-key"}, "/acp?token=the-steer-key", nil, none},
-		"no view key, empty is none": {Keys{Steer: "the-steer-key"}, "/acp", nil, none},
+		"header, view":               {both, "/acp", http.Header{"X-Secret-Key": {"the-view-key"}}, attach.View},
+		"header, steer":              {both, "/acp", http.Header{"X-Secret-Key": {"the-steer-key"}}, attach.Steer},
+		"bearer":                     {both, "/acp", http.Header{"Authorization": {"Bearer the-steer-key"}}, attach.Steer},
+		"bearer in another case":     {both, "/acp", http.Header{"Authorization": {"bearer the-view-key"}}, attach.View},
+		"token":                      {both, "/acp?token=the-view-key", nil, attach.View},
+		"none":                       {both, "/acp", nil, attach.None},
+		"wrong":                      {both, "/acp", http.Header{"X-Secret-Key": {"the-view-kez"}}, attach.None},
+		"a longer one":               {both, "/acp?token=the-view-keyy", nil, attach.None},
+		"basic":                      {both, "/acp", http.Header{"Authorization": {"Basic the-steer-key"}}, attach.None},
+		"the first one counts":       {both, "/acp?token=the-steer-key", http.Header{"X-Secret-Key": {"wrong"}}, attach.None},
+		"no keys, none presented":    {Keys{}, "/acp", nil, attach.None},
+		"no keys, empty presented":   {Keys{}, "/acp?token=", http.Header{"X-Secret-Key": {""}, "Authorization": {"Bearer "}}, attach.None},
+		"no steer key, something":    {Keys{View: "the-view-key"}, "/acp?token=the-steer-key", nil, attach.None},
+		"no view key, empty is none": {Keys{Steer: "the-steer-key"}, "/acp", nil, attach.None},
 	} {
 		r := httptest.NewRequest(http.MethodGet, c.target, nil)
 		r.Header = c.header

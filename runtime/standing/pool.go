@@ -45,6 +45,8 @@ type Config struct {
 	Log         *slog.Logger
 	Now         func() time.Time
 	Version     string // the harness's, told to the agent
+	// Guests is where people attach; nil: nowhere.
+	Guests Guests
 	// OnChange is told every change of State, in order, one at a time. It must not call End.
 	OnChange func(wire.AgentInfo)
 
@@ -69,6 +71,9 @@ func (c *Config) check() error {
 		return err
 	}
 	c.Permissions = policy
+	if c.Guests == nil {
+		c.Guests = nobody{}
+	}
 	for _, d := range []struct {
 		value    *time.Duration
 		fallback time.Duration

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hearthdev/hearth/runtime/process"
+	"github.com/hearthdev/hearth/runtime/router"
 	"github.com/hearthdev/hearth/runtime/turn"
 )
 
@@ -107,8 +108,12 @@ func wait(ctx context.Context, d time.Duration) {
 
 // stand gives the agent goals until it or ctx ends; it is gone when stand returns.
 func (s *slot) stand(ctx context.Context, a *agent) {
+	s.pool.cfg.Guests.Rose(s.number, a.conn, a.info) // before anybody is let in
 	s.pool.rose(a.info.Name, a.info.Version)
-	fell := sync.OnceFunc(s.pool.fell)
+	fell := sync.OnceFunc(func() {
+		s.pool.fell()
+		s.pool.cfg.Guests.Fell(s.number)
+	})
 	defer s.closing.Wait()
 	defer func() {
 		_ = a.end(context.WithoutCancel(ctx)) // does nothing to one that is gone
@@ -152,14 +157,19 @@ func (s *slot) work(ctx context.Context, a *agent, g pending, fell func()) bool 
 	turnCtx, cancel := context.WithCancelCause(g.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(errEnding) })()
-	envelope, ended := s.runner.Run(turnCtx, a.seat(), g.goal, g.start) //nolint:contextcheck // a turn ends with its caller's context, and by AfterFunc with ours
+	guests, session := s.pool.cfg.Guests, a.session
+	seat := a.seat()
+	seat.Ask = func(r *router.Request, otherwise func()) { guests.Ask(s.number, r, otherwise) }
+	guests.Begin(s.number, session.ID, g.goal.Run)
+	envelope, ended := s.runner.Run(turnCtx, seat, g.goal, g.start) //nolint:contextcheck // a turn ends with its caller's context, and by AfterFunc with ours
+	guests.End(s.number, session.ID, g.goal.Run, envelope)
 	if ended {
 		fell() // before anybody is told of the end, so that nobody finds the agent ready after it
 		g.answer <- answer{envelope: envelope}
 		return false
 	}
 	g.answer <- answer{envelope: envelope}
-	session, dir := a.session, a.dir
+	dir := a.dir
 	s.closing.Go(func() { a.closeSession(ctx, session, dir) })
 	opening, stop := context.WithTimeoutCause(ctx, s.pool.cfg.StartTimeout, errors.New("no answer in time"))
 	defer stop()

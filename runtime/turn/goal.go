@@ -10,8 +10,15 @@ import (
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
+// Run says whose work a goal is. It is empty where nobody told the harness.
+type Run struct {
+	Namespace, Name, UID string
+	Attempt              int64
+}
+
 // Goal is one piece of work for the agent.
 type Goal struct {
+	Run      Run
 	Text     string
 	Standing string // the agent's standing instructions: a fresh session remembers nothing, so they go before every goal
 	Limits   Limits

@@ -22,6 +22,8 @@ type Seat struct {
 	LastHeard func() time.Time
 	// Settled waits a moment and tells whether all processes that the turn started are gone.
 	Settled func(context.Context) bool
+	// Ask puts a permission question to people; if nobody answers in time, otherwise does. It returns at once.
+	Ask func(question *router.Request, otherwise func())
 	// End ends the agent process with everything it started; it is bounded in time.
 	End func(context.Context) error
 }

@@ -47,7 +47,7 @@ func (c *config) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.dataDir, "data-dir", defaultDataDir, "journal, agents' homes and work directories")
 	fs.DurationVar(&c.silence, "silence", turn.DefaultSilence, "how long an agent may be silent within a goal")
 	fs.DurationVar(&c.startTimeout, "start-timeout", standing.DefaultStartTimeout, "how long an agent may take to answer after its start")
-	fs.StringVar(&c.policy, "permissions", string(turn.Deny), "answer to permission questions: Deny or Allow")
+	fs.StringVar(&c.policy, "permissions", string(turn.Deny), "answer to permission questions: Deny, Allow, or Ask people, and Deny where none answers")
 }
 
 // parse reads the flags of harness NAME, then HEARTH_ variables for the flags not given: --data-dir is HEARTH_DATA_DIR.

@@ -42,7 +42,7 @@ func TestBadInputGetsOneClearMessage(t *testing.T) {
 		"number out of range":    {args: []string{"serve", "--concurrency=0", "--", "x"}, code: 1, says: []string{"--concurrency (HEARTH_CONCURRENCY)", "from 1 to 64"}},
 		"duration that is none":  {env: []string{"HEARTH_DRAIN=soon"}, code: 1, says: []string{"HEARTH_DRAIN", "expected a duration such as 90s", "soon"}},
 		"duration out of range":  {env: []string{"HEARTH_SILENCE=0s"}, code: 1, says: []string{"HEARTH_SILENCE", "positive duration"}},
-		"permissions":            {env: []string{"HEARTH_PERMISSIONS=Perhaps"}, code: 1, says: []string{"--permissions", "Deny or Allow"}},
+		"permissions":            {env: []string{"HEARTH_PERMISSIONS=Perhaps"}, code: 1, says: []string{"--permissions", "Deny, Allow or Ask"}},
 		"goal file missing":      {env: []string{"HEARTH_GOAL_FILE=/no/such/file"}, code: 1, says: []string{"--goal-file", "/no/such/file"}},
 		"goal file too large":    {env: []string{"HEARTH_GOAL_FILE=" + big}, code: 1, says: []string{"--goal-file", "at most 262144 bytes, got more"}},
 		"goal file is a pipe":    {env: []string{"HEARTH_GOAL_FILE=" + pipe}, code: 1, says: []string{"--goal-file", "expected a regular file"}},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/coder/acp-go-sdk"
 	"github.com/go-json-experiment/json"
@@ -193,13 +194,23 @@ type Request struct {
 
 	conn    *Conn
 	id      jsontext.Value
-	settled atomic.Bool
+	settled atomic.Pointer[time.Time]
+}
+
+// Settled tells when the request was answered; false while it is open.
+func (r *Request) Settled() (time.Time, bool) {
+	at := r.settled.Load()
+	if at == nil {
+		return time.Time{}, false
+	}
+	return *at, true
 }
 
 // Answer answers with a result.
 func (r *Request) Answer(result any) error {
 	line, err := message(r.id, "result", result)
-	if err != nil || !r.settled.CompareAndSwap(false, true) {
+	now := r.conn.cfg.Now()
+	if err != nil || !r.settled.CompareAndSwap(nil, &now) {
 		return err
 	}
 	return r.conn.out.push(line)

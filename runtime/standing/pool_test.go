@@ -407,8 +407,7 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 		`data directory "data": expected an absolute path`:        func(c *Config) { c.DataDir = "data" },
 		"concurrency 0: expected 1 to 64":                         func(c *Config) { c.Concurrency = 0 },
 		"concurrency 65: expected 1 to 64":                        func(c *Config) { c.Concurrency = 65 },
-		"permission policy Ask is not supported":                  func(c *Config) { c.Permissions = "Ask" },
-		`permission policy "x": expected Deny or Allow`:           func(c *Config) { c.Permissions = "x" },
+		`permission policy "x": expected Deny, Allow or Ask`:      func(c *Config) { c.Permissions = "x" },
 		"a pool needs a log and a clock":                          func(c *Config) { c.Now = nil },
 	} {
 		cfg := good

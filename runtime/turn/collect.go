@@ -6,6 +6,7 @@ import (
 	"hash"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/coder/acp-go-sdk"
 	"github.com/go-json-experiment/json"
@@ -24,13 +25,12 @@ const (
 
 // collector gathers what the agent does in one turn. It is the session's sink, so it never blocks.
 type collector struct {
-	policy Policy
 	asksIn []string
 	lost   chan struct{} // has one token once a message was lost
 	broke  chan struct{} // has one token once the budget is exceeded
 
 	mu       sync.Mutex
-	stopping bool
+	asked    questions
 	text     strings.Builder
 	size     int64
 	sum      hash.Hash
@@ -45,9 +45,9 @@ type collector struct {
 	warnings []string
 }
 
-func newCollector(policy Policy, p profile, mode string, limits Limits) *collector {
+func newCollector(asked questions, p profile, mode string, limits Limits) *collector {
 	c := &collector{
-		policy: policy, asksIn: p.asksIn, lost: make(chan struct{}, 1), broke: make(chan struct{}, 1), meter: newMeter(limits),
+		asked: asked, asksIn: p.asksIn, lost: make(chan struct{}, 1), broke: make(chan struct{}, 1), meter: newMeter(limits),
 		sum: sha256.New(), calls: map[[sha256.Size]byte]bool{},
 	}
 	c.checkMode(mode)
@@ -198,7 +198,11 @@ func (c *collector) checkMode(mode string) {
 			return
 		}
 	}
-	c.warn(fmt.Sprintf("the agent's mode %.32q asks for no permission, so the policy %s decided nothing", wire.CleanText(mode), c.policy))
+	decided := fmt.Sprintf("the policy %s decided nothing", c.asked.policy)
+	if c.asked.policy == Ask {
+		decided = "nobody was asked"
+	}
+	c.warn(fmt.Sprintf("the agent's mode %.32q asks for no permission, so %s", wire.CleanText(mode), decided))
 }
 
 func (c *collector) warn(text string) {
@@ -212,26 +216,37 @@ func (c *collector) warn(text string) {
 	}
 }
 
-// Asked implements router.Sink: the policy answers at once; while the turn is being stopped every answer is "cancelled".
+// Asked implements router.Sink: the policy answers at once, or people do when they have made up their mind; while the turn is
+// being stopped every answer is "cancelled".
 func (c *collector) Asked(r *router.Request) {
 	c.mu.Lock()
-	stopping := c.stopping
+	rest := c.asked.take(r)
 	c.mu.Unlock()
-	outcome := acp.NewRequestPermissionOutcomeCancelled()
-	if !stopping {
-		outcome = c.policy.decide(r)
-	}
-	_ = r.Answer(acp.RequestPermissionResponse{Outcome: outcome})
+	rest()
 }
 
 // Lost implements router.Sink.
 func (c *collector) Lost(error) { signal(c.lost) }
 
-// stop makes every permission question from here on end as "cancelled".
+// stop ends every permission question, open or still to come, as "cancelled".
 func (c *collector) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stopping = true
+	c.asked.stop()
+}
+
+// quiet is for how long the agent, which last wrote at that time, has kept to itself: while it waits for people it has not.
+func (c *collector) quiet(heard, now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	answered, waits := c.asked.waiting()
+	switch {
+	case waits:
+		return 0
+	case answered.After(heard):
+		return now.Sub(answered)
+	}
+	return now.Sub(heard)
 }
 
 // envelopeRoom is what an envelope may need next to its output, encoded.

@@ -63,24 +63,22 @@ const (
 	maxCurrency        = 16  // bytes of what an agent calls its currency
 )
 
-// Policy is what an agent's permission questions are answered with when nobody is asked (R52).
+// Policy is who or what answers an agent's permission questions (R52).
 type Policy string
 
 // The policies.
 const (
 	Deny  Policy = "Deny"
 	Allow Policy = "Allow"
+	Ask   Policy = "Ask" // people are asked; Deny if none of them answers
 )
 
 // ParsePolicy reads a policy in any case.
 func ParsePolicy(s string) (Policy, error) {
-	for _, p := range []Policy{Deny, Allow} {
+	for _, p := range []Policy{Deny, Allow, Ask} {
 		if strings.EqualFold(s, string(p)) {
 			return p, nil
 		}
 	}
-	if strings.EqualFold(s, "Ask") {
-		return "", fmt.Errorf("permission policy Ask is not supported: nobody can attach to this harness to be asked; expected Deny or Allow")
-	}
-	return "", fmt.Errorf("permission policy %.32q: expected Deny or Allow", s)
+	return "", fmt.Errorf("permission policy %.32q: expected Deny, Allow or Ask", s)
 }

@@ -98,12 +98,12 @@ func TestJudge(t *testing.T) {
 }
 
 func TestParsePolicy(t *testing.T) {
-	for in, want := range map[string]Policy{"Deny": Deny, "allow": Allow, "ALLOW": Allow} {
+	for in, want := range map[string]Policy{"Deny": Deny, "allow": Allow, "ALLOW": Allow, "Ask": Ask, "ask": Ask} {
 		got, err := ParsePolicy(in)
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
 	}
-	for in, want := range map[string]string{"ask": "nobody can attach", "": `policy "": expected Deny or Allow`, "yes": `policy "yes": expected Deny or Allow`} {
+	for in, want := range map[string]string{"": `policy "": expected Deny, Allow or Ask`, "yes": `policy "yes": expected Deny, Allow or Ask`} {
 		_, err := ParsePolicy(in)
 		assert.ErrorContains(t, err, want)
 	}

@@ -2,13 +2,14 @@ package turn
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/coder/acp-go-sdk"
 	"github.com/hearthdev/hearth/runtime/router"
 )
 
 // decide answers a permission question by the kind of the options, never by their position, and never for longer than once
-// (R52). Where the agent offers no such option the answer is "cancelled".
+// (R52). Where the agent offers no such option the answer is "cancelled". Ask is what nobody answered: Deny.
 func (p Policy) decide(r *router.Request) acp.RequestPermissionOutcome {
 	kind := acp.PermissionOptionKindRejectOnce
 	if p == Allow {
@@ -25,4 +26,60 @@ func (p Policy) decide(r *router.Request) acp.RequestPermissionOutcome {
 		}
 	}
 	return acp.NewRequestPermissionOutcomeCancelled()
+}
+
+// maxOpenQuestions bounds the permission questions of one turn that wait for people; what comes beyond is denied at once.
+const maxOpenQuestions = 64
+
+// questions are the permission questions of one turn.
+type questions struct {
+	policy   Policy
+	ask      func(question *router.Request, otherwise func()) // nil: nobody can be asked
+	stopping bool                                             // every answer is "cancelled" from here on
+	open     []*router.Request                                // put to people; some may have been answered
+	answered time.Time                                        // when people last answered
+}
+
+// take decides what becomes of a question: it returns what is left to do, which must be done without a lock.
+func (q *questions) take(r *router.Request) func() {
+	byPolicy := func() { _ = r.Answer(acp.RequestPermissionResponse{Outcome: q.policy.decide(r)}) }
+	switch {
+	case q.stopping:
+		return func() { _ = r.Cancel() }
+	case q.policy != Ask || q.ask == nil:
+		return byPolicy
+	}
+	if q.waiting(); len(q.open) >= maxOpenQuestions {
+		return byPolicy
+	}
+	q.open = append(q.open, r)
+	return func() {
+		if _, settled := r.Settled(); !settled { // the end of the turn may have come in between
+			q.ask(r, byPolicy)
+		}
+	}
+}
+
+// waiting tells whether the agent waits for people, and if it does not, since when.
+func (q *questions) waiting() (since time.Time, waits bool) {
+	open := q.open[:0]
+	for _, r := range q.open {
+		if at, settled := r.Settled(); !settled {
+			open = append(open, r)
+		} else if at.After(q.answered) {
+			q.answered = at
+		}
+	}
+	clear(q.open[len(open):])
+	q.open = open
+	return q.answered, len(open) > 0
+}
+
+// stop ends every question, open or still to come, as "cancelled"; an answer that comes later does nothing.
+func (q *questions) stop() {
+	q.stopping = true
+	for _, r := range q.open {
+		_ = r.Cancel()
+	}
+	q.open = nil
 }

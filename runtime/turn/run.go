@@ -22,7 +22,8 @@ type Seat struct {
 	LastHeard func() time.Time
 	// Settled waits a moment and tells whether all processes that the turn started are gone.
 	Settled func(context.Context) bool
-	// Ask puts a permission question to people; if nobody answers in time, otherwise does. It returns at once.
+	// Ask puts a permission question to people; if nobody answers in time, otherwise does. It returns at once. Without it nobody
+	// can be asked.
 	Ask func(question *router.Request, otherwise func())
 	// End ends the agent process with everything it started; it is bounded in time.
 	End func(context.Context) error
@@ -40,7 +41,8 @@ type Runner struct {
 // the turn is cancelled by the ladder, with context.Cause as the message. ended tells that the agent process was, or has, ended.
 func (r Runner) Run(ctx context.Context, seat Seat, g Goal, start func(session string) error) (envelope wire.Envelope, ended bool) {
 	profile := profileOf(seat.Agent)
-	c := newCollector(r.Policy, profile, seat.Session.Mode, g.Limits)
+	c := newCollector(questions{policy: r.Policy, ask: seat.Ask}, profile, seat.Session.Mode, g.Limits)
+	defer c.stop() // nobody is asked for a turn that is over
 	f := facts{agent: seat.Agent, ending: unsent}
 	e := wire.Envelope{APIVersion: wire.ResultAPIVersion, Session: seat.Session.ID}
 	began := r.Now()
@@ -152,7 +154,7 @@ func (r Runner) await(ctx context.Context, seat Seat, g Goal, call *router.Call,
 		case <-c.broke:
 			f.demand = overBudget
 		case <-quiet.C:
-			if rest := r.Silence - r.Now().Sub(seat.LastHeard()); rest > 0 {
+			if rest := r.Silence - c.quiet(seat.LastHeard(), r.Now()); rest > 0 {
 				quiet.Reset(rest)
 				continue
 			}

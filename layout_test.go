@@ -38,6 +38,7 @@ func TestImportRules(t *testing.T) {
 		"./delivery/journal/...":  {kubernetes, ours("challenge", "delivery/client", "delivery/server", "runtime", "api/")},
 		"./delivery/kontext/...":  {kubernetes, acp, ours("delivery/client", "runtime", "api/", "controller")},
 		"./runtime/...":           {kubernetes, ours("delivery", "challenge", "api/", "controller")},
+		"./runtime/transcript":    {acp, ours("runtime")},
 		"./cmd/harness":           {kubernetes, ours("api/", "controller", "delivery/client")},
 		"./controller/...":        {acp, {"github.com/go-chi/chi"}, ours("runtime", "delivery/server", "delivery/kontext", "delivery/journal")},
 		"./cmd/controller":        {acp, {"github.com/go-chi/chi"}, ours("runtime", "delivery/server", "delivery/kontext", "delivery/journal")},

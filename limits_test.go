@@ -27,12 +27,12 @@ var bounded = map[string]string{
 	"pkg/delivery/v1alpha1": "wire", "challenge": "challenge", "delivery": "delivery", "delivery/client": "client",
 	"delivery/journal": "journal", "delivery/kontext": "kontext", "delivery/server": "server", "internal/gate": "gate",
 	"cmd/harness": "harness", "runtime/endpoint": "endpoint", "runtime/process": "process", "runtime/router": "router",
-	"runtime/standing": "standing", "runtime/turn": "turn",
+	"runtime/standing": "standing", "runtime/transcript": "transcript", "runtime/turn": "turn",
 }
 
 // noBounds are numbers of those packages that bound nothing: ports, codes, places in a file's format, sizes of keys.
 var noBounds = regexp.MustCompile(`^(wire\.DefaultPort|kontext\.DefaultPort|challenge\.(Length|keyBytes)|process\.(initPID|zombie)|harness\.exit\w+|router\.code\w+|` +
-	`journal\.(pageHeaderBytes|metaBytes|metaPageSizeAt|metaTxAt|metaSumAt|sealBytes)|standing\.dirMode)$`)
+	`journal\.(pageHeaderBytes|metaBytes|metaPageSizeAt|metaTxAt|metaSumAt|sealBytes)|standing\.dirMode|transcript\.(dirMode|fileMode))$`)
 
 var limitRow = regexp.MustCompile("^\\| `([a-z]+\\.[A-Za-z]+)` \\| ([^|]+) \\|")
 

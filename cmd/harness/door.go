@@ -15,20 +15,32 @@ type door struct {
 	shut bool
 }
 
-// set opens or closes the door.
+// set opens or closes the door. Who came through it is sent away with the agent, and may come again.
 func (d *door) set(ctx context.Context, open bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !open || d.shut {
-		return d.endpoint.Close()
+	switch {
+	case !open:
+		return d.endpoint.Close() //nolint:contextcheck // who leaves has time of its own
+	case d.shut:
+		return nil
+	default:
+		return d.endpoint.Bind(ctx)
 	}
-	return d.endpoint.Bind(ctx)
 }
 
-// close shuts the door for good.
+// drain shuts the door for good. Who is inside stays.
+func (d *door) drain() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.shut = true
+	return d.endpoint.Drain()
+}
+
+// close shuts the door for good and sends everybody away.
 func (d *door) close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.shut = true
-	return d.endpoint.Close()
+	return d.endpoint.End()
 }

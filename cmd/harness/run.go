@@ -82,7 +82,7 @@ func (o *oneShot) prepare(args []string) error {
 	if err != nil {
 		return err
 	}
-	o.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: o.cfg.acpListen, Keys: o.cfg.keys, Log: o.log, Ended: o.fail})}
+	o.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: o.cfg.acpListen, Keys: o.cfg.keys, Log: o.log, Now: time.Now, Ended: o.fail})}
 	o.pool, err = standing.New(o.cfg.pool(agentEnv, 1, o.log, o.agentChanged))
 	o.cfg.limits.Since = o.began // the agent's start is in it: the controller counts from the container's, and must not be first
 	return err

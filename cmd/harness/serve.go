@@ -37,7 +37,7 @@ type harness struct {
 
 func newHarness(cfg serveConfig, log *slog.Logger) *harness {
 	h := &harness{cfg: cfg, log: log, agents: &agents{standing: cfg.goal}, fatal: make(chan error, 1)}
-	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: cfg.acpListen, Keys: cfg.keys, Log: log, Ended: h.fail})}
+	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: cfg.acpListen, Keys: cfg.keys, Log: log, Now: time.Now, Ended: h.fail})}
 	return h
 }
 
@@ -160,7 +160,7 @@ func (h *harness) stand(ctx context.Context, signals <-chan os.Signal) error {
 	case cause = <-ended:
 		over = true
 	}
-	errs := []error{cause, h.door.close(), h.closeDelivery()}
+	errs := []error{cause, h.door.close(), h.closeDelivery()} //nolint:contextcheck // who leaves has time of its own
 	if !over {
 		limit, cancel := context.WithTimeout(ctx, endLimit)
 		defer cancel()
@@ -175,7 +175,7 @@ func (h *harness) stand(ctx context.Context, signals <-chan os.Signal) error {
 
 // drain closes port 4000, lets work finish and be handed over, and stops early at a second signal.
 func (h *harness) drain(ctx context.Context, signals <-chan os.Signal) error {
-	err := h.door.close()
+	err := h.door.drain()
 	if h.server == nil {
 		return err
 	}

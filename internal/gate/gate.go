@@ -35,8 +35,12 @@ type Conn struct {
 	address  string
 	stranger *list.Element // nil once something was proven, or it was closed
 	held     int           // bytes, while it is a stranger
+	requests int           // under way, of which HTTP/2 has several on one connection
 	closed   bool
 }
+
+// MaxStrangersRequests is how many requests a connection may have under way on which nothing was proven.
+const MaxStrangersRequests = 4
 
 // New bounds a listener to that many open connections, at least 1.
 func New(l net.Listener, limit int) *Listener {
@@ -153,6 +157,30 @@ func Proven(ctx context.Context) {
 	if c, _ := ctx.Value(key{}).(*Conn); c != nil {
 		c.Proven()
 	}
+}
+
+// Enter counts a request that is under way, and leave counts it out. A stranger that has more than MaxStrangersRequests under way is
+// thrown out: that is false, and there is nothing to leave and nobody to answer. The context is the request's; without a gate it
+// counts nothing.
+func Enter(ctx context.Context) (leave func(), ok bool) {
+	c, _ := ctx.Value(key{}).(*Conn)
+	if c == nil {
+		return func() {}, true
+	}
+	c.gate.mu.Lock()
+	defer c.gate.mu.Unlock()
+	if c.stranger != nil && c.requests >= MaxStrangersRequests {
+		_ = c.leave()
+	}
+	if c.closed {
+		return nil, false
+	}
+	c.requests++
+	return func() {
+		c.gate.mu.Lock()
+		defer c.gate.mu.Unlock()
+		c.requests--
+	}, true
 }
 
 // counted counts what is read of a request while its connection is a stranger's. Where all strangers hold more than the gate's

@@ -40,13 +40,13 @@ func (l *log) String() string {
 func open(t *testing.T, cfg Config) (*Endpoint, *log) {
 	t.Helper()
 	l := &log{}
-	cfg.Log = slog.New(slog.NewTextHandler(l, nil))
+	cfg.Log, cfg.Now = slog.New(slog.NewTextHandler(l, nil)), time.Now
 	if cfg.Addr == "" {
 		cfg.Addr = "127.0.0.1:0"
 	}
 	e := New(cfg)
 	require.NoError(t, e.Bind(t.Context()))
-	t.Cleanup(func() { assert.NoError(t, e.Close()) })
+	t.Cleanup(func() { assert.NoError(t, e.End()) })
 	return e, l
 }
 
@@ -130,7 +130,7 @@ func TestAPortInUseIsNamed(t *testing.T) {
 	require.EqualError(t, second.Bind(t.Context()), "acp: "+first.Addr()+" is in use by another process")
 	require.NoError(t, first.Close())
 	require.NoError(t, second.Bind(t.Context()), "and the next try works")
-	require.NoError(t, second.Close())
+	require.NoError(t, second.End())
 }
 
 func TestAnAddressThatIsNoneIsNamed(t *testing.T) {

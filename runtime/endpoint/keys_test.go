@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -42,7 +43,7 @@ func TestAKeyOpensWhatItIsFor(t *testing.T) {
 
 // R50: a page of another site that a person has open cannot connect from the person's browser.
 func TestAForeignOriginIsRefused(t *testing.T) {
-	h := handler(Keys{View: "the-view-key"})
+	h := New(Config{Log: slog.New(slog.DiscardHandler), Keys: Keys{View: "the-view-key"}}).handler()
 	for origin, want := range map[string]int{
 		"": http.StatusNotImplemented, "http://pod:4000": http.StatusNotImplemented, "https://POD:4000": http.StatusNotImplemented,
 		"http://evil.example": http.StatusForbidden, "http://pod:4001": http.StatusForbidden, "null": http.StatusForbidden, "http://": http.StatusForbidden,

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -11,31 +12,72 @@ import (
 func (c *Conn) Send(method string, params any) (*Call, error) { return c.send(method, params, nil) }
 
 func (c *Conn) send(method string, params any, first func(jsontext.Value)) (*Call, error) {
-	call := &Call{done: make(chan struct{}), first: first}
-	c.mu.Lock()
-	if c.err != nil || c.calls == nil {
-		c.mu.Unlock()
-		return nil, fmt.Errorf("%w: %w", ErrClosed, c.Err())
-	}
-	c.nextID++
-	call.id = c.nextID
-	c.calls[call.id] = call
-	c.mu.Unlock()
+	call := &Call{id: c.nextID.Add(1), first: first}
 	line, err := request(call.id, method, params)
-	if err == nil {
-		err = c.out.push(line)
-	}
 	if err != nil {
-		c.forget(call)
 		return nil, err
 	}
-	return call, nil
+	return call, c.ask(call, trimNewline(line))
 }
 
-func (c *Conn) forget(call *Call) {
+// Forward sends a client's request. Every byte but the id and a session's prefix is the client's, and answered is called with every byte of the
+// answer, in the agent's order, by the goroutine that reads the agent. answered is called once, with an error where no answer
+// will come: those of Conn.Call. It is not called when Forward returns an error.
+func (c *Conn) Forward(f *Frame, answered func(*Frame, error)) (*Call, error) {
+	call := &Call{id: c.nextID.Add(1), answered: answered}
+	return call, c.ask(call, oneLine(f.WithID(idText(call.id))))
+}
+
+// oneLine replaces the newlines between a message's parts: within a string there is none.
+func oneLine(raw []byte) []byte {
+	for i, b := range raw {
+		if b == '\n' || b == '\r' {
+			raw[i] = ' '
+		}
+	}
+	return raw
+}
+
+// Withdraw asks the agent to give up a call; it still answers.
+func (c *Conn) Withdraw(call *Call) error {
+	return c.Notify(methodCancelRequest, map[string]uint64{"requestId": call.id})
+}
+
+// ask sends the request of a call. If it cannot be sent the call is forgotten.
+func (c *Conn) ask(call *Call, raw []byte) error {
+	f, _ := Parse(raw, Lenient)
+	call.method, call.session, call.done = f.Method, f.Session, make(chan struct{})
+	if err := c.register(call); err != nil {
+		return err
+	}
+	c.say(Said{Frame: f, Session: f.Session, Request: f.Method, ToAgent: true})
+	if err := c.out.push(append(f.stripped(c.cfg.Prefix), '\n')); err != nil {
+		if !c.forget(call) {
+			return nil // the end of the connection has settled it
+		}
+		c.unanswered(call, err.Error())
+		return err
+	}
+	return nil
+}
+
+func (c *Conn) register(call *Call) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.err != nil || c.calls == nil {
+		return fmt.Errorf("%w: %w", ErrClosed, c.err)
+	}
+	c.calls[call.id] = call
+	return nil
+}
+
+// forget tells whether the call was still there.
+func (c *Conn) forget(call *Call) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, there := c.calls[call.id]
 	delete(c.calls, call.id)
+	return there
 }
 
 // Notify sends a notification.
@@ -44,7 +86,16 @@ func (c *Conn) Notify(method string, params any) error {
 	if err != nil {
 		return err
 	}
-	return c.out.push(line)
+	return c.notify(trimNewline(line))
+}
+
+// ForwardNotification sends a client's notification. Every byte but a session's prefix is the client's.
+func (c *Conn) ForwardNotification(f *Frame) error { return c.notify(oneLine(bytes.Clone(f.Raw))) }
+
+func (c *Conn) notify(raw []byte) error {
+	f, _ := Parse(raw, Lenient)
+	c.say(Said{Frame: f, Session: f.Session, Request: f.Method, ToAgent: true})
+	return c.out.push(append(f.stripped(c.cfg.Prefix), '\n'))
 }
 
 // Call sends a request and waits for its result. The error is an *RPCError when the agent answered one, Cause's when the
@@ -62,27 +113,47 @@ func (c *Conn) wait(ctx context.Context, send func() (*Call, error)) (jsontext.V
 	case <-call.Done():
 		return call.Result()
 	case <-ctx.Done():
-		c.forget(call)
+		if c.forget(call) {
+			c.unanswered(call, "nobody waits for the answer any more")
+		}
 		return nil, context.Cause(ctx)
 	}
 }
 
 // Call is one request on its way.
 type Call struct {
-	id     uint64
-	first  func(jsontext.Value) // run by the reader before anything that follows the answer is read
-	done   chan struct{}
-	result jsontext.Value
-	err    error
+	id              uint64
+	method, session string
+	first           func(jsontext.Value) // run by the reader before anything that follows the answer is read
+	answered        func(*Frame, error)  // of a forwarded request, in the place of everything below
+	done            chan struct{}
+	result          jsontext.Value
+	err             error
 }
 
-func (c *Call) settle(result jsontext.Value, err error) {
-	c.result, c.err = result, err
+// settle ends the call with its answer, or with why there is none.
+func (c *Call) settle(f *Frame, err error) {
+	if c.answered != nil {
+		c.answered(f, err)
+		close(c.done)
+		return
+	}
+	switch {
+	case err != nil:
+		c.err = err
+	case f.Error() != nil:
+		c.err = rpcError(f.Error())
+	default:
+		c.result = f.Result()
+		if c.first != nil {
+			c.first(c.result)
+		}
+	}
 	close(c.done)
 }
 
 // Done is closed when the answer is there, and everything the agent sent before it was delivered.
 func (c *Call) Done() <-chan struct{} { return c.done }
 
-// Result is the answer, after Done. The errors are those of Conn.Call.
+// Result is the answer, after Done. The errors are those of Conn.Call. Of a forwarded request it is nothing.
 func (c *Call) Result() (jsontext.Value, error) { return c.result, c.err }

@@ -1,8 +1,11 @@
 package router
 
 import (
+	"bytes"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -21,6 +24,10 @@ type Config struct {
 	Now   func() time.Time
 	// MaxLine is MaxLine unless set.
 	MaxLine int
+	// Watcher is told of everything that is said; nil: nobody is.
+	Watcher Watcher
+	// Prefix makes session ids unique where there are several agents: everybody but the agent sees them with it. Digits and dots.
+	Prefix string
 }
 
 // Conn is one connection to one agent. Its methods may be called from any goroutine.
@@ -30,10 +37,10 @@ type Conn struct {
 	done   chan struct{}
 	heard  atomic.Pointer[time.Time]
 	broken atomic.Int64
+	nextID atomic.Uint64
 
 	mu       sync.Mutex
 	err      error // why it ended
-	nextID   uint64
 	calls    map[uint64]*Call
 	sessions map[string]*Session
 	opening  int                 // session/new calls in flight
@@ -128,50 +135,73 @@ func (c *Conn) end(written <-chan struct{}) {
 	calls := c.calls
 	c.calls = nil
 	c.mu.Unlock()
-	for _, call := range calls {
-		call.settle(nil, cause)
+	for _, id := range slices.Sorted(maps.Keys(calls)) {
+		c.unanswered(calls[id], cause.Error())
+		calls[id].settle(nil, cause)
 	}
 	<-written
 	close(c.done)
 }
 
 func (c *Conn) dispatch(line []byte) {
-	f, broken := decode(line)
-	switch {
-	case broken != nil:
+	f, broken := Parse(own(line), Lenient)
+	if broken != nil {
 		c.broken.Add(1)
-		c.out.pushOptional(failure(nil, broken.code, broken.why))
-	case f.Method == nil:
-		c.answered(f)
-	case f.ID == nil:
-		if s := c.session(sessionOf(f.Params)); s != nil {
-			s.deliver(event{notification: &Notification{Method: *f.Method, Params: f.Params}})
+		c.out.pushOptional(failure(nil, broken.Code, broken.Why))
+		return
+	}
+	f = f.prefixed(c.cfg.Prefix, Lenient)
+	switch {
+	case f.Method == "":
+		c.answered(&f)
+	case f.ID() == nil:
+		mine := c.say(Said{Frame: f, Session: f.Session, Request: f.Method})
+		if s := c.session(f.Session, mine); s != nil {
+			s.deliver(event{notification: &Notification{Method: f.Method, Params: f.Params()}})
 		}
-	case *f.Method == acp.ClientMethodSessionRequestPermission:
-		r := &Request{Method: *f.Method, Params: f.Params, conn: c, id: f.ID}
-		if s := c.session(sessionOf(f.Params)); s != nil {
-			s.deliver(event{request: r})
-			return
-		}
-		_ = r.Cancel()
 	default:
-		_ = c.out.push(failure(f.ID, codeMethodNotFound, "method not found: "+*f.Method))
+		c.asked(&f)
 	}
 }
 
-func (c *Conn) answered(f frame) {
-	call := c.take(f.ID)
-	switch {
-	case call == nil:
-		c.broken.Add(1)
-	case f.Error != nil && f.Error.Kind() != 'n':
-		call.settle(nil, rpcError(f.Error))
-	default:
-		if call.first != nil {
-			call.first(f.Result)
-		}
-		call.settle(f.Result, nil)
+// own returns bytes that the next line does not overwrite.
+func own(line []byte) []byte {
+	if len(line) > keptBuffer {
+		return line
 	}
+	return bytes.Clone(line)
+}
+
+// asked brings a request of the agent to whoever takes it: the turn that its session carries out, or the watcher.
+func (c *Conn) asked(f *Frame) {
+	mine := c.say(Said{Frame: *f, Session: f.Session, Request: f.Method})
+	r := &Request{Frame: *f, Method: f.Method, Params: f.Params(), conn: c, id: f.ID()}
+	permission := f.Method == acp.ClientMethodSessionRequestPermission
+	if s := c.session(f.Session, mine); s != nil && permission {
+		s.deliver(event{request: r})
+		return
+	}
+	switch {
+	case c.cfg.Watcher != nil && c.cfg.Watcher.Asked(r):
+	case permission:
+		_ = r.Cancel()
+	default:
+		_ = r.Fail(codeMethodNotFound, "method not found: "+f.Method)
+	}
+}
+
+func (c *Conn) answered(f *Frame) {
+	call := c.take(f.ID())
+	if call == nil {
+		c.broken.Add(1)
+		return
+	}
+	session := call.session
+	if session == "" {
+		session = f.Session
+	}
+	c.say(Said{Frame: *f, Session: session, Request: call.method})
+	call.settle(f, nil)
 }
 
 // take removes and returns the call with this id.
@@ -191,6 +221,7 @@ func (c *Conn) take(id jsontext.Value) *Call {
 func (c *Conn) lost(p peeked) {
 	if !p.method && p.id != nil {
 		if call := c.take(p.id); call != nil {
+			c.unanswered(call, ErrLineTooLong.Error())
 			call.settle(nil, ErrLineTooLong)
 			return
 		}
@@ -201,7 +232,7 @@ func (c *Conn) lost(p peeked) {
 	c.mu.Lock()
 	var concerned []*Session
 	for id, s := range c.sessions {
-		if p.session == "" || p.session == id {
+		if p.session == "" || c.cfg.Prefix+p.session == id {
 			concerned = append(concerned, s)
 		}
 	}

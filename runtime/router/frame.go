@@ -3,7 +3,6 @@ package router
 import (
 	"bytes"
 	stdjson "encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -14,63 +13,20 @@ import (
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
+// methodCancelRequest is known to both sides.
+const methodCancelRequest = "$/cancel_request"
+
 // Codes of JSON-RPC 2.0, section 5.1.
 const (
 	codeParse          = -32700
 	codeInvalidRequest = -32600
 	codeMethodNotFound = -32601
+	codeInternal       = -32603
+	codeCancelled      = -32800 // the Agent Client Protocol's own
 )
-
-// frame is one message of the agent. Members that are absent are nil.
-type frame struct {
-	ID     jsontext.Value `json:"id"`
-	Method *string        `json:"method"`
-	Params jsontext.Value `json:"params"`
-	Result jsontext.Value `json:"result"`
-	Error  jsontext.Value `json:"error"`
-}
 
 // Lenient reads what agents write: names are case-sensitive, but bad UTF-8 inside of text is the text's problem.
 var Lenient = json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
-
-// brokenFrame says why a line is no message, with the JSON-RPC code that tells the agent.
-type brokenFrame struct {
-	code int
-	why  string
-}
-
-// decode reads one line.
-func decode(line []byte) (frame, *brokenFrame) {
-	var f frame
-	if line[0] == '[' {
-		return f, &brokenFrame{codeInvalidRequest, "batches are not part of the protocol"}
-	}
-	if err := json.Unmarshal(line, &f, Lenient); err != nil {
-		var semantic *json.SemanticError
-		if errors.As(err, &semantic) {
-			return f, &brokenFrame{codeInvalidRequest, "not a JSON-RPC message"}
-		}
-		return f, &brokenFrame{codeParse, "not JSON"}
-	}
-	switch k := f.ID.Kind(); {
-	case f.ID != nil && k != '"' && k != '0' && k != 'n':
-		return f, &brokenFrame{codeInvalidRequest, "id: expected a string, a number or null"}
-	case f.Method == nil && f.ID == nil, f.Method == nil && f.Result == nil && f.Error == nil:
-		return f, &brokenFrame{codeInvalidRequest, "neither a request nor an answer"}
-	}
-	return f, nil
-}
-
-// sessionOf is params.sessionId, or "".
-func sessionOf(params jsontext.Value) string {
-	var p struct {
-		SessionID string `json:"sessionId"`
-	}
-	if params.Kind() != '{' || json.Unmarshal(params, &p, Lenient) != nil {
-		return ""
-	}
-	return p.SessionID
-}
 
 // peeked is what can be told of a message from its beginning.
 type peeked struct {

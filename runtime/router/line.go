@@ -10,6 +10,9 @@ import (
 // MaxLine bounds one message of the agent, in bytes without the newline (SPEC.md, Harness).
 const MaxLine = 64 << 20
 
+// keptBuffer is how long a line's buffer may be to be used again: huge lines are rare.
+const keptBuffer = 1 << 20
+
 // beginningBytes is how much is kept of a longer message, to tell whose it was.
 const beginningBytes = 4 << 10
 
@@ -27,11 +30,11 @@ func newLines(r io.Reader, limit int) *lines {
 	return &lines{r: bufio.NewReaderSize(r, 64<<10), max: limit}
 }
 
-// next returns the next line without its newline; it is valid until the call after. Of a line that is too long it returns the
+// next returns the next line without its newline; it is valid until the call after, or for good if it has more than keptBuffer
+// bytes. Of a line that is too long it returns the
 // beginning and ErrLineTooLong. What the stream ends with, without a newline, is returned as a line.
 func (l *lines) next() ([]byte, error) {
-	const keep = 1 << 20 // a bigger buffer is given back: huge lines are rare
-	if cap(l.buf) > keep {
+	if cap(l.buf) > keptBuffer {
 		l.buf = nil
 	}
 	l.buf = l.buf[:0]

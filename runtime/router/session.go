@@ -122,11 +122,12 @@ func (s *Session) Cancel() error {
 	return s.conn.Notify(acp.AgentMethodSessionCancel, acp.CancelNotification{SessionId: acp.SessionId(s.ID)})
 }
 
-// session finds a session by its id. While a session/new is in flight an unknown id may be the one it will answer.
-func (c *Conn) session(id string) *Session {
+// session finds a session by its id. While a session/new is in flight an unknown id may be the one it will answer, unless it is
+// known whose it is.
+func (c *Conn) session(id string, known bool) *Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.sessions[id]; s != nil || id == "" {
+	if s := c.sessions[id]; s != nil || id == "" || known {
 		return s
 	}
 	if c.early[id] == nil && c.opening > 0 && len(c.early) < maxEarlySessions {
@@ -189,6 +190,7 @@ func (c *Conn) open(result jsontext.Value) *Session {
 
 // Request is a request of the agent. It is answered once; later answers do nothing.
 type Request struct {
+	Frame
 	Method string
 	Params jsontext.Value
 
@@ -209,11 +211,33 @@ func (r *Request) Settled() (time.Time, bool) {
 // Answer answers with a result.
 func (r *Request) Answer(result any) error {
 	line, err := message(r.id, "result", result)
-	now := r.conn.cfg.Now()
-	if err != nil || !r.settled.CompareAndSwap(nil, &now) {
+	if err != nil {
 		return err
 	}
-	return r.conn.out.push(line)
+	_, err = r.answer(trimNewline(line))
+	return err
+}
+
+// Fail answers with an error.
+func (r *Request) Fail(code int, why string) error {
+	_, err := r.answer(trimNewline(failure(r.id, code, why)))
+	return err
+}
+
+// Forward answers with a client's answer, of which every byte but the id is kept. It tells whether this was the first answer.
+func (r *Request) Forward(f *Frame) bool {
+	first, _ := r.answer(oneLine(f.WithID(r.id))) // a connection that is gone shows elsewhere
+	return first
+}
+
+func (r *Request) answer(raw []byte) (first bool, err error) {
+	now := r.conn.cfg.Now()
+	if !r.settled.CompareAndSwap(nil, &now) {
+		return false, nil
+	}
+	f, _ := Parse(raw, Lenient)
+	r.conn.say(Said{Frame: f, Session: r.Session, Request: r.Method, ToAgent: true})
+	return true, r.conn.out.push(append(raw, '\n'))
 }
 
 // Cancel answers a permission request with the outcome "cancelled".

@@ -24,6 +24,10 @@ type Agent struct {
 	Version string
 	// Closes tells whether it understands session/close.
 	Closes bool
+	// Loads tells whether it understands session/load.
+	Loads bool
+	// Answer is its whole answer to initialize, as it was written.
+	Answer jsontext.Value
 }
 
 // extensions are asked of agents that know them: goose then tells all tokens of a session, in notifications of its own.
@@ -46,6 +50,7 @@ func (c *Conn) Initialize(ctx context.Context, version string) (Agent, error) {
 			Version string `json:"version"`
 		} `json:"agentInfo"`
 		AgentCapabilities struct {
+			LoadSession         jsontext.Value `json:"loadSession"`
 			SessionCapabilities struct {
 				Close jsontext.Value `json:"close"`
 			} `json:"sessionCapabilities"`
@@ -60,6 +65,7 @@ func (c *Conn) Initialize(ctx context.Context, version string) (Agent, error) {
 	return Agent{
 		Name: short(answer.AgentInfo.Name), Version: short(answer.AgentInfo.Version),
 		Closes: answer.AgentCapabilities.SessionCapabilities.Close.Kind() == '{',
+		Loads:  string(answer.AgentCapabilities.LoadSession) == "true", Answer: raw,
 	}, nil
 }
 

@@ -43,7 +43,9 @@ func raise(ctx context.Context, cfg *Config, home *workshop, n int) (*agent, err
 		return nil, err
 	}
 	a := &agent{cfg: cfg, home: home, proc: proc, born: cfg.Now()}
-	a.conn = router.Open(router.Config{In: proc.Stdout, Out: proc.Stdin, Cause: a.cause, Now: cfg.Now})
+	a.conn = router.Open(router.Config{
+		In: proc.Stdout, Out: proc.Stdin, Cause: a.cause, Now: cfg.Now, Watcher: cfg.Guests.Watch(n), Prefix: prefix(cfg, n),
+	})
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.StartTimeout, fmt.Errorf("no answer within %s", cfg.StartTimeout))
 	defer cancel()
 	if err := a.greet(ctx); err != nil {
@@ -55,6 +57,14 @@ func raise(ctx context.Context, cfg *Config, home *workshop, n int) (*agent, err
 		return nil, err
 	}
 	return a, nil
+}
+
+// prefix tells the sessions of several agents apart, who number them each for itself.
+func prefix(cfg *Config, slot int) string {
+	if cfg.Concurrency == 1 {
+		return ""
+	}
+	return fmt.Sprintf("%d.", slot)
 }
 
 func (a *agent) greet(ctx context.Context) error {

@@ -160,7 +160,7 @@ func (s *slot) work(ctx context.Context, a *agent, g pending, fell func()) bool 
 	guests, session := s.pool.cfg.Guests, a.session
 	seat := a.seat()
 	seat.Ask = func(r *router.Request, otherwise func()) { guests.Ask(s.number, r, otherwise) }
-	guests.Begin(s.number, session.ID, g.goal.Run)
+	guests.Begin(s.number, session.ID, g.goal.Run, cancel)
 	envelope, ended := s.runner.Run(turnCtx, seat, g.goal, g.start) //nolint:contextcheck // a turn ends with its caller's context, and by AfterFunc with ours
 	guests.End(s.number, session.ID, g.goal.Run, envelope)
 	if ended {

@@ -29,7 +29,7 @@ test: setup envtest-assets ## all tests but end-to-end: unit, real API server, r
 	@goose=$$(hack/goose/install.sh); assets=$$(hack/cluster/cluster assets); \
 	KUBEBUILDER_ASSETS=$$assets HEARTH_GOOSE=$$goose HEARTH_REQUIRE_REAL=1 \
 	  CGO_ENABLED=1 go test -race -shuffle=on -p $(PARALLEL) -timeout 15m ./...
-	@go test -count=1 -run CostsLittleMemory ./controller/deliver # bytes are counted without the race detector, which has its own
+	@go test -count=1 -run 'CostsLittleMemory|ALineOf64MiB' ./controller/deliver ./cli/connect # what the race detector would distort or slow down
 	@for m in hack/cluster hack/image hack/licences; do (cd $$m && CGO_ENABLED=1 go test -race -shuffle=on ./...); done
 
 .PHONY: e2e

@@ -40,6 +40,8 @@ func TestImportRules(t *testing.T) {
 		"./runtime/...":           {kubernetes, ours("delivery", "challenge", "api/", "controller")},
 		"./runtime/transcript":    {acp, ours("runtime")},
 		"./cmd/harness":           {kubernetes, ours("api/", "controller", "delivery/client")},
+		"./cli/...":               {{"github.com/go-chi/chi"}, ours("controller", "delivery", "runtime")},
+		"./cmd/hearth":            {{"github.com/go-chi/chi"}, ours("controller", "delivery", "runtime")},
 		"./controller/...":        {acp, {"github.com/go-chi/chi"}, ours("runtime", "delivery/server", "delivery/kontext", "delivery/journal")},
 		"./cmd/controller":        {acp, {"github.com/go-chi/chi"}, ours("runtime", "delivery/server", "delivery/kontext", "delivery/journal")},
 	} {

@@ -1,0 +1,304 @@
+package connect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// Limits of a bridge.
+const (
+	// DefaultRetryFor is how long a lost connection is dialled again.
+	DefaultRetryFor = 5 * time.Minute
+
+	inLimit      = MaxMessage // of lines that wait for the connection
+	outLimit     = 16 << 20   // of messages that wait for the client to read them
+	firstRetry   = 250 * time.Millisecond
+	lastRetry    = 10 * time.Second
+	dialTimeout  = 30 * time.Second
+	loadTimeout  = time.Minute // for one step of coming back
+	pingEvery    = 20 * time.Second
+	stableAfter  = 10 * time.Second // a connection that lasted so long begins the count of tries again
+	lingerAtEnd  = 2 * time.Second  // for answers that are under way when stdin ends
+	closeTimeout = time.Second
+	maxFrameSize = MaxMessage + 1<<20
+)
+
+// Target is an ACP endpoint.
+type Target interface {
+	// Dial connects to it. An error that trying again cannot cure is a Final one.
+	Dial(ctx context.Context) (*websocket.Conn, error)
+}
+
+// Final is an error that trying again does not cure.
+type Final struct{ error }
+
+func (f Final) Unwrap() error { return f.error }
+
+// Bridge copies messages between a client's stdin and stdout and an endpoint, and dials the endpoint again when the connection is lost.
+type Bridge struct {
+	Target Target
+	// RetryFor is how long it tries to get a connection back; 0 for not at all.
+	RetryFor time.Duration
+	// Say takes what a person should know. It never gets what messages hold.
+	Say func(format string, args ...any)
+
+	mu     sync.Mutex
+	memory *memory
+	in     *queue
+	out    *queue
+}
+
+// Run ends with stdin (nil), with the context, when stdout cannot be written, or when there is no connection to be had.
+func (b *Bridge) Run(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	b.memory, b.in, b.out = newMemory(), newQueue(inLimit), newQueue(outLimit)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		cancel(writeLines(ctx, b.out, stdout))
+	}()
+	go func() { // it may wait for stdin without end; the process's end is its end
+		if err := readLines(ctx, stdin, b.in, func(answer []byte) error { return b.out.put(ctx, answer) }); err != nil {
+			cancel(err)
+		}
+	}()
+	err := b.serve(ctx)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	b.out.close()
+	select {
+	case <-written: // all was written
+	case <-time.After(lingerAtEnd):
+	}
+	return err
+}
+
+// serve connects and copies until stdin ends.
+func (b *Bridge) serve(ctx context.Context) error {
+	tries := 0
+	var deadline context.Context
+	for lives := 0; ; lives++ {
+		if deadline == nil {
+			var cancel context.CancelFunc
+			deadline, cancel = context.WithTimeoutCause(ctx, cmp.Or(b.RetryFor, dialTimeout), errors.New("--retry-for is over"))
+			defer cancel()
+		}
+		conn, err := b.connect(ctx, deadline, lives > 0, &tries)
+		if err != nil {
+			b.tell(ctx, b.disconnected())
+			if errors.Is(err, errEnded) {
+				return nil
+			}
+			return err
+		}
+		stable := make(chan struct{})
+		timer := time.AfterFunc(stableAfter, func() { close(stable) })
+		err = b.copy(ctx, conn)
+		timer.Stop()
+		if errors.Is(err, errEnded) {
+			return nil
+		}
+		b.tell(ctx, b.disconnected())
+		if ctx.Err() != nil || errors.As(err, new(Final)) || b.RetryFor == 0 {
+			return err
+		}
+		b.Say("connection lost: %v", err)
+		select {
+		case <-stable:
+			tries, deadline = 0, nil
+		default:
+		}
+		if err := b.out.drained(ctx); err != nil { // who does not read is not shown more
+			return err
+		}
+	}
+}
+
+// connect dials until there is a connection on which the client's sessions are open again. The error is errEnded when the client
+// went away meanwhile.
+func (b *Bridge) connect(ctx, deadline context.Context, again bool, tries *int) (*websocket.Conn, error) {
+	deadline, cancel := context.WithCancelCause(deadline)
+	defer cancel(nil)
+	if again {
+		go func() {
+			if b.in.over(deadline) == nil {
+				cancel(errEnded)
+			}
+		}()
+	}
+	for ; ; *tries++ {
+		if *tries > 0 {
+			wait := min(firstRetry<<min(*tries-1, 16), lastRetry)
+			select {
+			case <-time.After(wait/2 + rand.N(wait)): //nolint:gosec // so that many do not come at once
+			case <-deadline.Done():
+				return nil, context.Cause(deadline)
+			}
+		}
+		conn, err := b.attempt(ctx, deadline, again)
+		if err == nil {
+			*tries++
+			return conn, nil
+		}
+		if cause := context.Cause(deadline); cause != nil {
+			return nil, fmt.Errorf("%w: %w", cause, err)
+		}
+		if errors.As(err, new(Final)) || b.RetryFor == 0 {
+			return nil, err
+		}
+		b.Say("%v; trying again", err)
+	}
+}
+
+func (b *Bridge) attempt(ctx, deadline context.Context, again bool) (*websocket.Conn, error) {
+	dialCtx, cancel := context.WithTimeout(deadline, dialTimeout)
+	defer cancel()
+	conn, err := b.Target.Dial(dialCtx)
+	if err != nil {
+		return nil, err
+	}
+	conn.SetReadLimit(maxFrameSize)
+	if again {
+		if err := b.restore(ctx, deadline, conn); err != nil {
+			_ = conn.CloseNow()
+			return nil, err
+		}
+	}
+	return conn, nil
+}
+
+// copy copies both ways until one of them ends.
+func (b *Bridge) copy(ctx context.Context, conn *websocket.Conn) error {
+	ctx, cancel := context.WithCancel(ctx)
+	runs := []func(context.Context, *websocket.Conn) error{b.receive, b.send, ping(b.out)}
+	ends := make(chan error, len(runs))
+	var wait sync.WaitGroup
+	for _, run := range runs {
+		wait.Go(func() { ends <- run(ctx, conn) })
+	}
+	err := <-ends
+	if errors.Is(err, errEnded) {
+		late := time.AfterFunc(closeTimeout, cancel) // that ends the connection
+		_ = conn.Close(websocket.StatusNormalClosure, "the client went away")
+		late.Stop()
+	}
+	cancel()
+	_ = conn.CloseNow()
+	wait.Wait()
+	return err
+}
+
+// receive takes what the endpoint sends. A client that does not read makes it stop reading.
+func (b *Bridge) receive(ctx context.Context, conn *websocket.Conn) error {
+	for {
+		if _, err := b.receiveOne(ctx, conn); err != nil {
+			return err
+		}
+	}
+}
+
+func (b *Bridge) receiveOne(ctx context.Context, conn *websocket.Conn) (frame, error) {
+	kind, message, err := conn.Read(ctx)
+	switch {
+	case errors.Is(err, websocket.ErrMessageTooBig):
+		return frame{}, Final{fmt.Errorf("the endpoint sent a message of more than %d bytes", MaxMessage)}
+	case err != nil:
+		return frame{}, err
+	case kind != websocket.MessageText:
+		return frame{}, nil
+	}
+	b.mu.Lock()
+	f, shown := b.memory.fromServer(message)
+	b.mu.Unlock()
+	if shown != nil {
+		err = b.out.put(ctx, shown)
+	}
+	return f, err
+}
+
+// send sends what the client says; at its end it waits a little for what is still to come.
+func (b *Bridge) send(ctx context.Context, conn *websocket.Conn) error {
+	for {
+		line, err := b.in.take(ctx)
+		if errors.Is(err, errEnded) {
+			b.linger(ctx)
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		b.mu.Lock()
+		send, answer := b.memory.fromClient(line)
+		b.mu.Unlock()
+		if answer != nil {
+			err = b.out.put(ctx, answer)
+		}
+		if send != nil {
+			err = conn.Write(ctx, websocket.MessageText, send)
+		}
+		b.in.done()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// linger waits until the client's requests are answered, for a short while.
+func (b *Bridge) linger(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lingerAtEnd)
+	defer cancel()
+	_ = b.out.wait(ctx, func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.memory.quiet()
+	})
+}
+
+func (b *Bridge) disconnected() [][]byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.memory.disconnected()
+}
+
+// tell shows the client messages of the bridge's own.
+func (b *Bridge) tell(ctx context.Context, messages [][]byte) {
+	for _, m := range messages {
+		if b.out.put(ctx, m) != nil {
+			return
+		}
+	}
+}
+
+// ping notices a connection that is none any more. A client that does not read keeps the answers from being read, and is no reason.
+func ping(out *queue) func(context.Context, *websocket.Conn) error {
+	return func(ctx context.Context, conn *websocket.Conn) error {
+		ticks := time.NewTicker(pingEvery)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ticks.C:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if out.stalled() {
+				continue
+			}
+			limited, cancel := context.WithTimeout(ctx, pingEvery)
+			err := conn.Ping(limited)
+			cancel()
+			if err != nil && !out.stalled() {
+				return fmt.Errorf("no answer to a ping: %w", err)
+			}
+		}
+	}
+}

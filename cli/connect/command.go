@@ -1,0 +1,79 @@
+package connect
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+const long = `connect copies messages of the Agent Client Protocol between stdin and stdout and the endpoint of an agent in a Pod, for editors
+and other clients that start an agent as a process. stdout is protocol only; all else goes to stderr.
+
+TARGET is one of
+  agent/NAME               a standing run of the Agent that listens
+  run/NAME                 the Pod that a run was delivered to, or its own
+  ws://HOST:PORT/acp       an endpoint by its URL, with the key in --key-file or in ` + EnvKey + `
+
+The first two go through the API server's port-forward, and read the key from the Secret NAME-acp-steer, or from NAME-acp-view with
+--watch, and when you may not read the other. When the connection is lost it is dialled again and the open sessions are loaded
+again: you see what was said meanwhile, and nothing twice.`
+
+// NewCommand is hearth connect.
+func NewCommand() *cobra.Command {
+	var (
+		where   Where
+		keyFile string
+		watch   bool
+		bridge  Bridge
+	)
+	c := &cobra.Command{
+		Use:   "connect TARGET",
+		Short: "be the agent in a Pod, for a client that starts agents as processes",
+		Long:  long,
+		Example: `  hearth connect agent/reviewer -n team
+  hearth connect run/review-17 --watch
+  ` + EnvKey + `=… hearth connect ws://localhost:4000/acp`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if bridge.RetryFor < 0 {
+				return fmt.Errorf("--retry-for: expected a duration such as 5m, or 0 to end with the connection, got %s", bridge.RetryFor)
+			}
+			bridge.Say = func(format string, args ...any) {
+				_, _ = fmt.Fprintf(c.ErrOrStderr(), "hearth connect: "+format+"\n", args...)
+			}
+			var err error
+			if bridge.Target, err = target(args[0], keyFile, where, watch, bridge.Say); err != nil {
+				return err
+			}
+			err = bridge.Run(c.Context(), c.InOrStdin(), c.OutOrStdout())
+			if c.Context().Err() != nil { // told to end
+				return nil
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&where.Namespace, "namespace", "n", "", "the namespace; the kubeconfig's unless given")
+	f.StringVar(&where.Context, "context", "", "the kubeconfig's context to use")
+	f.StringVar(&where.Kubeconfig, "kubeconfig", "", "the kubeconfig file; KUBECONFIG and ~/.kube/config unless given")
+	f.StringVar(&keyFile, "key-file", "", "a file with the key of an endpoint given by its URL")
+	f.BoolVar(&watch, "watch", false, "use the key that may watch and not steer")
+	f.DurationVar(&bridge.RetryFor, "retry-for", DefaultRetryFor, "how long to dial again after the connection was lost; 0 ends with it")
+	return c
+}
+
+// target reads what the command line says.
+func target(arg, keyFile string, where Where, watch bool, say func(string, ...any)) (Target, error) {
+	if !strings.Contains(arg, "://") {
+		if keyFile != "" {
+			return nil, errors.New("--key-file: goes with a URL; the key of an agent or run is in its Secret")
+		}
+		return inKubernetes(arg, where, watch, say)
+	}
+	if where != (Where{}) || watch {
+		return nil, errors.New("a URL goes with --key-file and --retry-for only: what the key may do is for the endpoint to say")
+	}
+	return atURL(arg, keyFile)
+}

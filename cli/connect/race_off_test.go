@@ -1,0 +1,5 @@
+//go:build !race
+
+package connect
+
+const raceDetector = false

@@ -1,0 +1,180 @@
+package connect
+
+import (
+	"bytes"
+	"hash/maphash"
+	"maps"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxSeen bounds how many updates are remembered of one session, at 8 bytes each. A session that has more is not compared any more.
+const maxSeen = 1 << 20
+
+// history is what a client has seen of a session, by sums, and tells what of a replay it has not.
+type history struct {
+	seed maphash.Seed
+	seen []uint64
+	// own counts the blocks of prompts that this client sent. The endpoint does not show them to who sent them, and does show them
+	// to who loads the session, wherever among the updates they arrived.
+	own  map[uint64]int
+	lost bool // too long to be remembered
+
+	// While a replay comes: the updates that came so far, where in seen the first of them stands, if it does, and how far they reach.
+	coming    []uint64
+	start, at int
+	ownLeft   map[uint64]int
+	state     replayState
+}
+
+const kindUser = "user_message_chunk"
+
+type replayState int
+
+const (
+	live    replayState = iota // every update is new
+	match                      // updates are compared with what was seen
+	beyond                     // all that was seen has come again: from here on they are new
+	foreign                    // the agent tells its history in other words: nothing of it can be known again
+)
+
+func newHistory() *history { return &history{seed: maphash.MakeSeed(), own: map[uint64]int{}} }
+
+// prompted remembers a prompt that the client sent.
+func (h *history) prompted(prompt jsontext.Value) {
+	for _, block := range elements(prompt) {
+		if sum := h.sum(kindUser, block); len(h.own) < maxSeen {
+			h.own[sum]++
+		}
+	}
+}
+
+// replay begins: the session was loaded again.
+func (h *history) replay() {
+	h.coming, h.start, h.at, h.ownLeft, h.state = nil, 0, 0, maps.Clone(h.own), match
+	if h.lost {
+		h.state = foreign
+	}
+	if len(h.seen) == 0 && !h.lost {
+		h.state = beyond
+	}
+}
+
+// over is the end of a replay: the session's answer to load. It tells whether the replay could be compared.
+func (h *history) over() bool {
+	compared := h.state != foreign
+	h.coming, h.ownLeft, h.state = nil, nil, live
+	return compared
+}
+
+// update takes one update of the session and tells whether the client is to see it.
+func (h *history) update(update jsontext.Value) bool {
+	sum := h.of(update)
+	if h.ownLeft[sum] > 0 {
+		h.ownLeft[sum]--
+		return false
+	}
+	switch h.state {
+	case match:
+		h.coming = append(h.coming, sum)
+		if h.state = h.advance(); h.state == beyond {
+			h.remember(sum)
+			return true
+		}
+		return false
+	case foreign:
+		return false
+	default:
+		h.remember(sum)
+		return true
+	}
+}
+
+// advance takes the last that came. When it is not what was seen next, it looks for a later place from which on all that has come
+// fits: a transcript whose beginning was dropped begins later.
+func (h *history) advance() replayState {
+	at, state := h.step(h.at, h.coming[len(h.coming)-1])
+	for state == foreign && h.start < len(h.seen)-1 {
+		h.start++
+		at, state = h.from(h.start)
+	}
+	h.at = at
+	return state
+}
+
+// from compares all that has come with what was seen from a place on, which must hold the first of it.
+func (h *history) from(at int) (int, replayState) {
+	if h.seen[at] != h.coming[0] {
+		return at, foreign
+	}
+	state := match
+	for _, sum := range h.coming {
+		if state == beyond { // only the last may be new
+			return at, foreign
+		}
+		if at, state = h.step(at, sum); state == foreign {
+			break
+		}
+	}
+	return at, state
+}
+
+// step compares one update with what was seen at a place, and returns the next place.
+func (h *history) step(at int, sum uint64) (int, replayState) {
+	switch {
+	case at == len(h.seen):
+		return at, beyond
+	case h.seen[at] != sum:
+		return at, foreign
+	default:
+		return at + 1, match
+	}
+}
+
+func (h *history) remember(sum uint64) {
+	if len(h.seen) >= maxSeen {
+		h.seen, h.lost = nil, true
+	}
+	if !h.lost {
+		h.seen = append(h.seen, sum)
+	}
+}
+
+// of is an update's sum. Spaces, the order of members and _meta do not count.
+func (h *history) of(update jsontext.Value) uint64 {
+	kind, err := text(member(update, "sessionUpdate"))
+	if err == nil && kind == kindUser {
+		return h.sum(kind, member(update, "content"))
+	}
+	return h.sum("", update)
+}
+
+func (h *history) sum(kind string, value jsontext.Value) uint64 {
+	value = value.Clone()
+	_ = value.Canonicalize(lenient...) // what is no JSON is compared as it is
+	var sum maphash.Hash
+	sum.SetSeed(h.seed)
+	_, _ = sum.WriteString(kind)
+	_, _ = sum.Write(value)
+	return sum.Sum64()
+}
+
+// elements are an array's.
+func elements(array jsontext.Value) []jsontext.Value {
+	d := jsontext.NewDecoder(bytes.NewReader(array), lenient...)
+	if d.PeekKind() != '[' {
+		return nil
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return nil
+	}
+	var out []jsontext.Value
+	for k := d.PeekKind(); k != ']' && k != 0; k = d.PeekKind() {
+		value, err := d.ReadValue()
+		if err != nil {
+			return nil
+		}
+		out = append(out, value.Clone())
+	}
+	return out
+}

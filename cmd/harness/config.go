@@ -26,9 +26,10 @@ type config struct {
 	acpListen, dataDir, goalFile string
 	silence, startTimeout, drain time.Duration
 	permissions                  turn.Policy
-	command                      []string
-	goal                         string        // the content of goalFile
-	keys                         endpoint.Keys // of port 4000; not flags, which everybody can read
+	manners
+	command []string
+	goal    string        // the content of goalFile
+	keys    endpoint.Keys // of port 4000; not flags, which everybody can read
 
 	policy string // permissions as they were given
 }
@@ -47,6 +48,7 @@ func (c *config) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.dataDir, "data-dir", defaultDataDir, "journal, agents' homes and work directories")
 	fs.DurationVar(&c.silence, "silence", turn.DefaultSilence, "how long an agent may be silent within a goal")
 	fs.DurationVar(&c.startTimeout, "start-timeout", standing.DefaultStartTimeout, "how long an agent may take to answer after its start")
+	c.manners.flags(fs)
 	fs.StringVar(&c.policy, "permissions", string(turn.Deny), "answer to permission questions: Deny, Allow, or Ask people, and Deny where none answers")
 }
 
@@ -72,6 +74,9 @@ func parse(name string, s settings, args, environ []string) error {
 	var err error
 	if c.permissions, err = turn.ParsePolicy(c.policy); err != nil {
 		return fmt.Errorf("--permissions: %w", err)
+	}
+	if err = c.manners.check(); err != nil {
+		return err
 	}
 	if c.command = fs.Args(); len(c.command) == 0 {
 		return fmt.Errorf("no agent command: expected one after the flags, as in harness %s -- goose acp (%w)", name, errUsage)

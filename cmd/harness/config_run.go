@@ -15,6 +15,7 @@ import (
 const (
 	flagTermination      = "termination-log"
 	flagTerminationBytes = "termination-bytes"
+	flagRunUID           = "run-uid"
 	// defaultTermination is where kubelet looks unless a container says otherwise.
 	defaultTermination = "/dev/termination-log"
 )
@@ -28,6 +29,8 @@ type runConfig struct {
 	tokens      int64
 	cost        string
 	limits      turn.Limits // of the three
+	runUID      string
+	run         turn.Run // whose goal it is; empty where nobody told
 }
 
 // parseRun reads the configuration. Where it leaves its envelope is known even if the rest is wrong.
@@ -37,7 +40,27 @@ func parseRun(args, environ []string) (runConfig, error) {
 	if path, given := lookup(environ, variable(flagTermination)); err != nil && given && c.termination == defaultTermination {
 		c.termination = path
 	}
+	if err == nil {
+		err = c.name(environ)
+	}
 	return c, err
+}
+
+// name finds out whose goal it is: the Pod of a run is named as the run.
+func (c *runConfig) name(environ []string) error {
+	if c.runUID == "" {
+		return nil
+	}
+	if len(c.runUID) > wire.MaxUIDBytes {
+		return fmt.Errorf("--%s (%s): expected at most %d bytes, got %d", flagRunUID, variable(flagRunUID), wire.MaxUIDBytes, len(c.runUID))
+	}
+	c.run = turn.Run{UID: c.runUID, Attempt: 1}
+	for name, into := range map[string]*string{"POD_NAMESPACE": &c.run.Namespace, "POD_NAME": &c.run.Name} {
+		if *into, _ = lookup(environ, name); *into == "" {
+			return fmt.Errorf("%s: expected this Pod's, from the downward API, because %s is set", name, variable(flagRunUID))
+		}
+	}
+	return nil
 }
 
 func (c *runConfig) flags(fs *pflag.FlagSet) {
@@ -48,6 +71,7 @@ func (c *runConfig) flags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.active, "active-deadline", 0, "the run's own time, from the harness's start, in seconds, begun ones in full; 0 does not limit")
 	fs.Int64Var(&c.tokens, "budget-tokens", 0, "how many tokens the agent may use, where it tells; 0 does not limit")
 	fs.StringVar(&c.cost, "budget-cost", "", `what the agent may cost, where it tells, as in "5 USD"`)
+	fs.StringVar(&c.runUID, flagRunUID, "", "UID of the run that the goal is of, which POD_NAMESPACE and POD_NAME name; people who attach are told")
 	fs.DurationVar(&c.drain, "drain", 0, "how long the agent may go on after SIGTERM")
 }
 

@@ -24,6 +24,7 @@ type serveConfig struct {
 	deliveryListen, kontextListen string
 	deliveryScheme                string
 	concurrency, queue, keep      int
+	session                       string // Fresh or Standing
 }
 
 func parseServe(args, environ []string) (serveConfig, error) {
@@ -40,6 +41,7 @@ func (c *serveConfig) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.goalFile, "goal-file", "", "file with what the standing agent is told before every goal")
 	fs.IntVar(&c.concurrency, "concurrency", 1, "agent processes, and goals at once")
 	fs.IntVar(&c.queue, "queue", 1, "goals accepted beyond those")
+	fs.StringVar(&c.session, flagSession, freshSession, "a new session for each goal: Fresh, or one that remembers: Standing, with a concurrency of 1")
 	fs.IntVar(&c.keep, "keep", journal.DefaultKeep, "recorded results kept")
 	fs.DurationVar(&c.drain, "drain", defaultDrain, "how long running goals may go on after SIGTERM")
 }
@@ -54,6 +56,13 @@ func (c *serveConfig) check() error {
 		if n.value < n.lo || n.value > n.hi {
 			return fmt.Errorf("--%s (%s): expected a number from %d to %d, got %d", n.flag, variable(n.flag), n.lo, n.hi, n.value)
 		}
+	}
+	var err error
+	if c.session, err = word(flagSession, c.session, freshSession, oneSession); err != nil {
+		return err
+	}
+	if c.session == oneSession && c.concurrency != 1 {
+		return fmt.Errorf("--%s (%s): expected a --concurrency of 1 with %s, got %d", flagSession, variable(flagSession), oneSession, c.concurrency)
 	}
 	if err := c.checkPeriods(); err != nil {
 		return err

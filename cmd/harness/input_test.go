@@ -57,6 +57,12 @@ func TestBadInputGetsOneClearMessage(t *testing.T) {
 		"view key too short":     {env: []string{"HEARTH_ACP_VIEW_KEY=short"}, code: 1, says: []string{"HEARTH_ACP_VIEW_KEY", "at least 32 bytes, got 5"}},
 		"one key for both":       {env: []string{"HEARTH_ACP_VIEW_KEY=" + token, "HEARTH_ACP_STEER_KEY=" + token}, code: 1, says: []string{"HEARTH_ACP_VIEW_KEY", "another key than HEARTH_ACP_STEER_KEY"}},
 		"scheme that is none":    {env: []string{"HEARTH_DELIVERY_SCHEME=https"}, code: 1, says: []string{"HEARTH_DELIVERY_SCHEME", "expected HTTPS or HTTP", `"https"`}},
+		"steering that is none":  {env: []string{"HEARTH_STEERING=Both"}, code: 1, says: []string{"--steering (HEARTH_STEERING)", "expected WatchOnly or Steer", `"Both"`}},
+		"output that is none":    {env: []string{"HEARTH_OUTPUT=text/html"}, code: 1, says: []string{"--output (HEARTH_OUTPUT)", "text/plain or application/json", `"text/html"`}},
+		"asking for too long":    {env: []string{"HEARTH_ASK_TIMEOUT=25h"}, code: 1, says: []string{"--ask-timeout (HEARTH_ASK_TIMEOUT)", "from 1s to 24h0m0s, got 25h0m0s"}},
+		"asking for no time":     {env: []string{"HEARTH_ASK_TIMEOUT=0s"}, code: 1, says: []string{"HEARTH_ASK_TIMEOUT", "from 1s"}},
+		"session that is none":   {env: []string{"HEARTH_SESSION=Old"}, code: 1, says: []string{"--session (HEARTH_SESSION)", "expected Fresh or Standing", `"Old"`}},
+		"two that remember":      {env: []string{"HEARTH_SESSION=Standing", "HEARTH_CONCURRENCY=2"}, code: 1, says: []string{"--session (HEARTH_SESSION)", "--concurrency of 1", "got 2"}},
 		"data dir not creatable": {env: []string{"HEARTH_DATA_DIR=" + big + "/below"}, code: 1, says: []string{"journal directory", big}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -140,8 +146,37 @@ func TestFlagsWinOverTheEnvironmentAndServiceLinksAreIgnored(t *testing.T) {
 	assert.Equal(t, 5*time.Second, c.drain)
 	assert.Equal(t, turn.Allow, c.permissions)
 	assert.Equal(t, []string{"agent", "--flag-of-its-own"}, c.command)
+	assert.Equal(t, manners{askTimeout: 5 * time.Minute, steering: "WatchOnly", output: "text/plain"}, c.manners, "the defaults")
+	assert.Equal(t, "Fresh", c.session)
 	_, err = parseServe([]string{"--help"}, nil)
 	require.ErrorIs(t, err, pflag.ErrHelp)
+}
+
+func TestWordsOfFlagsAreReadInAnyCase(t *testing.T) {
+	c, err := parseServe([]string{"--steering=steer", "--session=STANDING", "--output=Application/JSON", "--", "agent"}, []string{"HEARTH_ASK_TIMEOUT=90s"})
+	require.NoError(t, err)
+	assert.Equal(t, manners{askTimeout: 90 * time.Second, steering: steer, output: jsonOutput}, c.manners)
+	assert.Equal(t, oneSession, c.session)
+}
+
+// The run of a one-shot harness is its Pod's, where the controller tells its UID.
+func TestAOneShotHarnessKnowsWhoseGoalItHas(t *testing.T) {
+	goal := filepath.Join(t.TempDir(), "goal")
+	require.NoError(t, os.WriteFile(goal, []byte("do it"), 0o600))
+	args := []string{"--goal-file=" + goal, "--", "agent"}
+	pod := []string{"POD_NAMESPACE=ns", "POD_NAME=nightly-1"}
+	c, err := parseRun(args, append(pod, "HEARTH_RUN_UID=u-1"))
+	require.NoError(t, err)
+	assert.Equal(t, turn.Run{Namespace: "ns", Name: "nightly-1", UID: "u-1", Attempt: 1}, c.run)
+	c, err = parseRun(args, pod)
+	require.NoError(t, err)
+	assert.Zero(t, c.run)
+	_, err = parseRun(args, []string{"POD_NAME=x", "HEARTH_RUN_UID=u-1"})
+	assert.ErrorContains(t, err, "POD_NAMESPACE: expected this Pod's")
+	_, err = parseRun(args, append(pod, "HEARTH_RUN_UID="+strings.Repeat("u", wire.MaxUIDBytes+1)))
+	assert.ErrorContains(t, err, "--run-uid (HEARTH_RUN_UID): expected at most 128 bytes, got 129")
+	_, err = parseRun(args, append(pod, "HEARTH_SESSION=Standing"))
+	assert.ErrorContains(t, err, "harness run has no such variable", "its one session is a fresh one")
 }
 
 func TestTheAgentGetsNoSecretsAndNoneOfOurSettings(t *testing.T) {

@@ -109,7 +109,7 @@ func (o *oneShot) carryOut(signals <-chan os.Signal) wire.Envelope {
 	ended, answer := make(chan error, 1), make(chan wire.Envelope, 1)
 	go func() { ended <- o.pool.Run(context.Background()) }()
 	go func() {
-		answer <- o.pool.Turn(ctx, turn.Goal{Text: o.cfg.goal, Limits: o.cfg.limits}, func(string) error {
+		answer <- o.pool.Turn(ctx, turn.Goal{Run: o.cfg.run, Text: o.cfg.goal, Limits: o.cfg.limits}, func(string) error {
 			o.sent.Store(true)
 			return nil
 		})

@@ -149,6 +149,19 @@ func TestALongEntryHasAPartToItself(t *testing.T) {
 	assert.Equal(t, []string{`1 {"note":"dropped","entries":1}`, "2 " + string(frame(2, 3500)), "3 " + string(frame(3, 10))}, told(all), "its bytes count")
 }
 
+// A part that was longer than others counts until it is dropped, also while the next one grows.
+func TestAllPartsTogetherAreBounded(t *testing.T) {
+	cfg := config(t.TempDir())
+	cfg.PartBytes, cfg.Parts = 1000, 2
+	b := begin(t, open(t, cfg))
+	b.Append(FromAgent, frame(1, 1200))
+	b.Append(FromAgent, frame(2, 20))
+	assert.Len(t, read(t, b, 1, 2), 2)
+	b.Append(FromAgent, frame(3, 300))
+	assert.Equal(t, `1 {"note":"dropped","entries":1}`, told(read(t, b, 1, 3))[0])
+	assert.LessOrEqual(t, b.size(), int64(2000))
+}
+
 // SPEC.md, Harness: messages of up to 64 MiB are kept whole.
 func TestALongFrameIsKeptAndATooLongOneIsNoted(t *testing.T) {
 	s := open(t, config(t.TempDir()))

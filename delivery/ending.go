@@ -98,7 +98,7 @@ func (e *Ending) cutOutput(limit int) {
 	if e.Truncation == nil {
 		e.Truncation = wire.WholeText(whole)
 	}
-	e.Output = &wire.Output{MediaType: e.Output.MediaType, Value: wire.CutText(whole, limit)}
+	e.Output = e.Output.Cut(wire.CutText(whole, limit))
 }
 
 // usage drops figures that no meter can have shown; an absent one was not measured.

@@ -101,6 +101,16 @@ func TestARecordIsValidAndBoundedWhateverTheEnvelopeHolds(t *testing.T) {
 	assert.Equal(t, &wire.Truncation{OriginalBytes: 50 << 20, SHA256: "abc"}, s.Ending.Truncation, "the harness saw the whole")
 }
 
+// SPEC.md, JSON output.
+func TestJSONThatARecordHadToCutIsText(t *testing.T) {
+	e := Ending{Output: &wire.Output{MediaType: "application/json", Value: `"` + strings.Repeat("x", shrunkOutputBytes) + `"`}}
+	e.cutOutput(shrunkOutputBytes + 2)
+	assert.Equal(t, "application/json", e.Output.MediaType)
+	e.cutOutput(shrunkOutputBytes)
+	assert.Equal(t, "text/plain", e.Output.MediaType)
+	assert.EqualValues(t, shrunkOutputBytes+2, e.Truncation.OriginalBytes)
+}
+
 // Fault row 56: cut further, said, and never for ever.
 func TestARefusedRecordShrinksAndStops(t *testing.T) {
 	whole := strings.Repeat("o", MaxOutputBytes)

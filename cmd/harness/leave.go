@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/runtime/turn"
 )
 
 // Exit codes of harness run (R11; SPEC.md, One-shot runs).
@@ -49,6 +50,16 @@ func leave(path string, e wire.Envelope, limit int) error {
 		return fmt.Errorf("--%s: %w", flagTermination, err)
 	}
 	return nil
+}
+
+// keepWhole: JSON that the termination message cannot carry whole is no answer (SPEC.md, JSON output).
+func keepWhole(e wire.Envelope, limit int) wire.Envelope {
+	if e.Output == nil || e.Output.MediaType != string(turn.JSON) || e.Fit(limit).Output != nil && e.Fit(limit).Output.Value == e.Output.Value {
+		return e
+	}
+	e.Outcome, e.Reason = wire.OutcomeFailed, wire.ReasonResultTooLarge
+	e.Message = fmt.Sprintf("the JSON of %d bytes does not fit into a termination message of %d; the container's log has the whole", len(e.Output.Value), limit)
+	return e
 }
 
 // say writes the agent's answer for people who read the container's log: no longer than an envelope may be, and nothing in it

@@ -128,7 +128,7 @@ func (o *oneShot) carryOut(signals <-chan os.Signal) wire.Envelope {
 	if err := <-ended; err != nil && !o.sent.Load() && e.Outcome == wire.OutcomeFailed {
 		return unstarted(err) // it could not be started
 	}
-	return e
+	return keepWhole(e, o.cfg.kept)
 }
 
 // await returns the answer. A signal ends the turn, at once or when the drain's time is over, and so does what is fatal.

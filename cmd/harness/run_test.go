@@ -358,3 +358,21 @@ func TestWhatPeopleReadCommandsNoTerminal(t *testing.T) {
 		assert.Equal(t, "\uFFFD", legible(string(r)), "%U", r)
 	}
 }
+
+// SPEC.md, JSON output: a record never has half of what was asked for and calls it a success.
+func TestJSONThatDoesNotFitIsResultTooLarge(t *testing.T) {
+	e := wire.Envelope{
+		APIVersion: wire.ResultAPIVersion, Outcome: wire.OutcomeSucceeded, Reason: wire.ReasonCompleted,
+		Output: &wire.Output{MediaType: "application/json", Value: `"` + strings.Repeat("x", 3000) + `"`},
+	}
+	assert.Equal(t, e, keepWhole(e, 4096))
+	got := keepWhole(e, 3000)
+	assert.Equal(t, wire.OutcomeFailed, got.Outcome)
+	assert.Equal(t, wire.ReasonResultTooLarge, got.Reason)
+	assert.Contains(t, got.Message, "JSON of 3002 bytes does not fit into a termination message of 3000")
+	assert.Equal(t, e.Output, got.Output, "the log gets the whole")
+	e.Output.MediaType = "text/plain"
+	assert.Equal(t, e, keepWhole(e, 3000), "text may be cut")
+	e.Output = nil
+	assert.Equal(t, e, keepWhole(e, 1024))
+}

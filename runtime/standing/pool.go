@@ -36,11 +36,12 @@ const (
 
 // Config says which agent stands, and how. Zero durations and counts stand for the defaults.
 type Config struct {
-	Command     []string    // the agent's program and arguments
-	Env         []string    // its whole environment; HOME, the slot's marker and what makes the agent ask are added
-	DataDir     string      // absolute; slots/ and work/ below it are the pool's
-	Concurrency int         // agent processes, 1 to MaxConcurrency
-	Permissions turn.Policy // what permission questions are answered with
+	Command     []string       // the agent's program and arguments
+	Env         []string       // its whole environment; HOME, the slot's marker and what makes the agent ask are added
+	DataDir     string         // absolute; slots/ and work/ below it are the pool's
+	Concurrency int            // agent processes, 1 to MaxConcurrency
+	Permissions turn.Policy    // what permission questions are answered with
+	Output      turn.MediaType // what a goal's output is to be; "" is text
 	Silence     time.Duration
 	Log         *slog.Logger
 	Now         func() time.Time
@@ -70,7 +71,11 @@ func (c *Config) check() error {
 	if err != nil {
 		return err
 	}
-	c.Permissions = policy
+	output, err := turn.ParseMediaType(string(c.Output))
+	if err != nil {
+		return err
+	}
+	c.Permissions, c.Output = policy, output
 	if c.Guests == nil {
 		c.Guests = nobody{}
 	}

@@ -408,6 +408,7 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 		"concurrency 0: expected 1 to 64":                         func(c *Config) { c.Concurrency = 0 },
 		"concurrency 65: expected 1 to 64":                        func(c *Config) { c.Concurrency = 65 },
 		`permission policy "x": expected Deny, Allow or Ask`:      func(c *Config) { c.Permissions = "x" },
+		`output media type "x": expected text/plain or `:          func(c *Config) { c.Output = "x" },
 		"a pool needs a log and a clock":                          func(c *Config) { c.Now = nil },
 	} {
 		cfg := good

@@ -22,7 +22,7 @@ type slot struct {
 
 func newSlot(p *Pool, n int) *slot {
 	return &slot{pool: p, number: n, runner: turn.Runner{
-		Policy: p.cfg.Permissions, Silence: p.cfg.Silence, CancelGrace: p.cfg.CancelGrace, Now: p.cfg.Now,
+		Policy: p.cfg.Permissions, Output: p.cfg.Output, Silence: p.cfg.Silence, CancelGrace: p.cfg.CancelGrace, Now: p.cfg.Now,
 	}}
 }
 

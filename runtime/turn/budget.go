@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/big"
@@ -25,7 +26,10 @@ type meter struct {
 	cost     *big.Rat // the budget; nil: none
 	currency string
 
-	usage   wire.Usage // what was told last
+	before  Account    // what was told of the session when the turn began
+	account Account    // … and what was told since
+	answers wire.Usage // of the answers to the turn's prompts together
+	usage   wire.Usage // what the turn used
 	context int64      // the most tokens that were in the agent's context: so many at least were used
 	spent   *big.Rat   // in the budget's currency
 	foreign string     // a currency that is not the budget's
@@ -58,16 +62,51 @@ func plain(a *big.Rat) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// full takes how many tokens are in the agent's context.
-func (m *meter) full(used int64) { m.context = max(m.context, used) }
+// count takes the tokens of all model calls of a session. Zero of them is no measurement.
+func (a *Account) count(input, output int64) bool {
+	if input < 0 || output < 0 || input > math.MaxInt64-output || input+output == 0 {
+		return false
+	}
+	a.Input, a.Output = input, output
+	return true
+}
+
+// pay takes a session's cost; nil: it is none.
+func (a *Account) pay(raw jsontext.Value, currency string) *big.Rat {
+	cost := amount(string(raw))
+	if cost != nil {
+		a.Cost, a.Currency = plain(cost), wire.CutText(wire.CleanText(currency), maxCurrency)
+	}
+	return cost
+}
+
+// full takes how many tokens are in the agent's context. It tells whether that is news: some agents begin by saying again what the
+// last turn left there.
+func (m *meter) full(used int64) bool {
+	if m.account.Context = max(0, used); used <= 0 || used == m.before.Context {
+		return false
+	}
+	m.context = max(m.context, used)
+	return true
+}
 
 // paid takes the session's cost so far; false: it is none.
 func (m *meter) paid(raw jsontext.Value, currency string) bool {
-	cost := amount(string(raw))
+	cost := m.account.pay(raw, currency)
 	if cost == nil {
 		return false
 	}
-	m.usage.Cost = &wire.Cost{Amount: plain(cost), Currency: wire.CutText(wire.CleanText(currency), maxCurrency)}
+	if had := amount(m.before.Cost); had != nil && m.account.Currency == m.before.Currency {
+		switch cost.Cmp(had) {
+		case 0:
+			return true // nothing was spent since
+		case 1:
+			cost.Sub(cost, had)
+		default:
+			m.before.Cost = "" // the agent began to count anew
+		}
+	}
+	m.usage.Cost = &wire.Cost{Amount: plain(cost), Currency: m.account.Currency}
 	switch {
 	case currency != m.currency:
 		m.foreign = m.usage.Cost.Currency
@@ -77,19 +116,43 @@ func (m *meter) paid(raw jsontext.Value, currency string) bool {
 	return true
 }
 
-// accumulated takes the tokens of all model calls of the session so far. Zero of them is no measurement.
+// accumulated takes the tokens of all model calls of the session so far.
 func (m *meter) accumulated(input, output int64) {
-	if total := input + output; input >= 0 && output >= 0 && total > 0 {
+	if !m.account.count(input, output) {
+		return
+	}
+	if input < m.before.Input || output < m.before.Output {
+		m.before.Input, m.before.Output = 0, 0 // the agent began to count anew
+	}
+	input, output = input-m.before.Input, output-m.before.Output
+	if total := input + output; total > 0 {
 		m.usage.InputTokens, m.usage.OutputTokens, m.usage.TotalTokens = &input, &output, &total
 	}
 }
 
-// answered takes the usage of the prompt's answer, unless more was told before: some agents answer with the last model call's.
+// answered takes the usage of the answer to one prompt, unless more was told before: some agents answer with the last model call's.
 func (m *meter) answered(u *wire.Usage) {
-	if u == nil || m.usage.TotalTokens != nil && total(*u) < *m.usage.TotalTokens {
+	if u == nil {
 		return
 	}
-	m.usage.InputTokens, m.usage.OutputTokens, m.usage.TotalTokens = u.InputTokens, u.OutputTokens, u.TotalTokens
+	m.answers = wire.Usage{
+		InputTokens: sum(m.answers.InputTokens, u.InputTokens), OutputTokens: sum(m.answers.OutputTokens, u.OutputTokens),
+		TotalTokens: sum(m.answers.TotalTokens, u.TotalTokens),
+	}
+	if m.usage.TotalTokens != nil && total(m.answers) < *m.usage.TotalTokens {
+		return
+	}
+	m.usage.InputTokens, m.usage.OutputTokens, m.usage.TotalTokens = m.answers.InputTokens, m.answers.OutputTokens, m.answers.TotalTokens
+}
+
+// sum adds two figures of which either may not have been measured.
+func sum(a, b *int64) *int64 {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	both := max(0, *a)
+	both += min(max(0, *b), math.MaxInt64-both)
+	return &both
 }
 
 // total is the sum of all tokens, as far as it was told.

@@ -26,6 +26,7 @@ const (
 // collector gathers what the agent does in one turn. It is the session's sink, so it never blocks.
 type collector struct {
 	asksIn []string
+	wants  MediaType
 	lost   chan struct{} // has one token once a message was lost
 	broke  chan struct{} // has one token once the budget is exceeded
 
@@ -38,20 +39,36 @@ type collector struct {
 	saying   bool   // the last thing the agent did was to say something
 	head     string
 	tail     string
+	last     message
 	activity bool
 	meter    meter
+	mode     string
+	late     map[[sha256.Size]byte]bool // the tool calls of the turn before
 	calls    map[[sha256.Size]byte]bool // digest of a tool call's id → failed
 	tools    wire.Tools
 	warnings []string
 }
 
-func newCollector(asked questions, p profile, mode string, limits Limits) *collector {
-	c := &collector{
-		asked: asked, asksIn: p.asksIn, lost: make(chan struct{}, 1), broke: make(chan struct{}, 1), meter: newMeter(limits),
+func newCollector(asked questions, p profile, wants MediaType, limits Limits) *collector {
+	return &collector{
+		asked: asked, asksIn: p.asksIn, wants: wants, lost: make(chan struct{}, 1), broke: make(chan struct{}, 1), meter: newMeter(limits),
 		sum: sha256.New(), calls: map[[sha256.Size]byte]bool{},
 	}
+}
+
+// remember takes what is known of the session before the turn.
+func (c *collector) remember(account Account, mode string, late map[[sha256.Size]byte]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.meter.before, c.meter.account, c.late = account, account, late
 	c.checkMode(mode)
-	return c
+}
+
+// memorable is what is known of it after the turn.
+func (c *collector) memorable() (account Account, mode string, calls map[[sha256.Size]byte]bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.meter.account, c.mode, c.calls
 }
 
 // update is what is understood of a session/update; the rest is not looked at.
@@ -114,16 +131,21 @@ func (c *collector) take(u update) {
 	case "current_mode_update":
 		c.checkMode(u.CurrentModeID)
 	case usageUpdate:
-		c.activity = c.activity || u.Used > 0
-		c.meter.full(u.Used)
+		news := c.meter.full(u.Used)
+		c.activity = c.activity || news
 		if u.Cost != nil && !c.meter.paid(u.Cost.Amount, u.Cost.Currency) {
 			c.warn("the agent told of a cost that is no amount of money; it was not counted")
 		}
 	case "agent_message_chunk":
 		c.say(u)
-	case "tool_call", "tool_call_update":
-		c.activity, c.saying = true, false
+	case "tool_call":
 		c.tool(u)
+	case "tool_call_update":
+		id := sha256.Sum256([]byte(u.ToolCallID))
+		_, before := c.late[id]
+		if _, now := c.calls[id]; now || !before { // not the last word of a call that the turn before made
+			c.tool(u)
+		}
 	default: // a thought, a plan, or a kind that is newer than this code
 		c.activity, c.saying = true, false
 	}
@@ -131,14 +153,19 @@ func (c *collector) take(u update) {
 
 func (c *collector) say(u update) {
 	var content struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
+		Type string         `json:"type"`
+		Text jsontext.Value `json:"text"`
 	}
-	if err := json.Unmarshal(u.Content, &content, router.Lenient); err != nil || content.Type != "text" {
+	raw := ""
+	err := json.Unmarshal(u.Content, &content, router.Lenient)
+	if err == nil {
+		err = json.Unmarshal(content.Text, &raw, router.Lenient)
+	}
+	if err != nil || content.Type != "text" {
 		c.warn("the agent said something that is not text; it is left out of the output")
 		return
 	}
-	text := wire.CleanText(content.Text)
+	text := wire.CleanText(raw)
 	if text == "" {
 		return
 	}
@@ -147,13 +174,23 @@ func (c *collector) say(u update) {
 		if c.size > 0 && !strings.HasSuffix(c.tail, messageBreak) {
 			c.write(messageBreak)
 		}
-		c.saying, c.message, c.head, c.tail = true, u.MessageID, "", ""
+		c.silent()
+		c.saying, c.message = true, u.MessageID
 	}
 	c.write(text)
+	if c.wants == JSON {
+		c.last.add(raw, content.Text)
+	}
 	if room := keptHead - len(c.head); room > 0 {
 		c.head += wire.CutText(text, room)
 	}
 	c.tail = lastOf(c.tail + lastOf(text))
+}
+
+// silent forgets the last message, so that the next one is all there is.
+func (c *collector) silent() {
+	c.saying, c.message, c.head, c.tail = false, "", "", ""
+	c.last = message{}
 }
 
 // lastOf keeps the last bytes of a text, beginning at a whole rune.
@@ -173,6 +210,7 @@ func (c *collector) write(text string) {
 }
 
 func (c *collector) tool(u update) {
+	c.activity, c.saying = true, false
 	id := sha256.Sum256([]byte(u.ToolCallID)) // an id may be as long as a message
 	failed, known := c.calls[id]
 	if !known {
@@ -190,6 +228,7 @@ func (c *collector) tool(u update) {
 
 // checkMode warns when the agent does not ask for permission in this mode, so that the policy decides nothing.
 func (c *collector) checkMode(mode string) {
+	c.mode = mode
 	if mode == "" || len(c.asksIn) == 0 {
 		return
 	}
@@ -249,21 +288,22 @@ func (c *collector) quiet(heard, now time.Time) time.Duration {
 	return now.Sub(heard)
 }
 
-// envelopeRoom is what an envelope may need next to its output, encoded.
-const envelopeRoom = 128 << 10
-
-// fill writes what was gathered into the envelope.
-func (c *collector) fill(e *wire.Envelope) {
+// fill writes what was gathered into the envelope: all that was said or, where an answer was found in it, that.
+func (c *collector) fill(e *wire.Envelope, answer string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.Tools = c.tools
 	e.Warnings = append(e.Warnings, c.warnings...)
 	e.Usage = c.meter.told()
-	if c.size == 0 {
+	switch {
+	case answer != "":
+		e.Output = &wire.Output{MediaType: string(JSON), Value: answer}
+		return
+	case c.size == 0:
 		return
 	}
-	value := fit(c.text.String(), wire.MaxEnvelopeBytes-envelopeRoom)
-	e.Output = &wire.Output{MediaType: "text/plain", Value: value}
+	value := fit(c.text.String(), outputRoom)
+	e.Output = &wire.Output{MediaType: string(Text), Value: value}
 	if int64(len(value)) < c.size {
 		e.Truncation = wire.Whole(c.size, c.sum.Sum(nil))
 	}

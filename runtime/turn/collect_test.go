@@ -9,7 +9,7 @@ import (
 
 // However many tool calls an agent tells of, what is kept of them is bounded, and no more of them failed than there were.
 func TestToolCallsAreCountedUpToABound(t *testing.T) {
-	c := newCollector(questions{policy: Deny}, profile{}, "", Limits{})
+	c := newCollector(questions{policy: Deny}, profile{}, Text, Limits{})
 	for n := range knownTools + 100 {
 		c.take(update{SessionUpdate: "tool_call", ToolCallID: strconv.Itoa(n), Status: "failed"})
 		c.take(update{SessionUpdate: "tool_call_update", ToolCallID: strconv.Itoa(n), Status: "failed"})

@@ -20,13 +20,13 @@ type Run struct {
 type Goal struct {
 	Run      Run
 	Text     string
-	Standing string // the agent's standing instructions: a fresh session remembers nothing, so they go before every goal
+	Standing string // the agent's standing instructions, which go before the first goal of a session
 	Limits   Limits
 }
 
-// texts are the prompt's content blocks.
-func (g Goal) texts() []string {
-	if g.Standing == "" {
+// texts are the prompt's content blocks; instructed tells that the session has had the standing instructions.
+func (g Goal) texts(instructed bool) []string {
+	if g.Standing == "" || instructed {
 		return []string{g.Text}
 	}
 	return []string{g.Standing, g.Text}

@@ -11,12 +11,11 @@ import (
 type ending string
 
 const (
-	answered   ending = "answered"    // with a stop reason
-	errored    ending = "errored"     // with a JSON-RPC error
-	crashed    ending = "crashed"     // the agent process went away by itself
-	forced     ending = "forced"      // the agent process was ended by the harness
-	unreadable ending = "unreadable"  // the answer was over the line limit
-	unsent     ending = "not started" // nothing was sent
+	answered   ending = "answered"   // with a stop reason
+	errored    ending = "errored"    // with a JSON-RPC error
+	crashed    ending = "crashed"    // the agent process went away by itself
+	forced     ending = "forced"     // the agent process was ended by the harness
+	unreadable ending = "unreadable" // the answer was over the line limit
 )
 
 // demand is why the harness asked the agent to stop.
@@ -36,6 +35,7 @@ const (
 type facts struct {
 	agent    string
 	ending   ending
+	ended    bool // the agent process was, or has, ended
 	demand   demand
 	detail   string // what the demand or the error says, in words
 	stop     acp.StopReason
@@ -52,6 +52,7 @@ type verdict struct {
 	reason   wire.Reason
 	message  string
 	warnings []string
+	answer   string // the JSON that was asked for
 }
 
 // demandVerdicts is what a demand amounts to when the agent gave in to it.
@@ -86,7 +87,7 @@ func judge(f facts) verdict {
 		return v
 	}
 	switch f.ending {
-	case errored, unsent:
+	case errored:
 		return failed(wire.ReasonAgentError, f.detail)
 	case crashed, forced:
 		return failed(wire.ReasonAgentCrashed, f.detail)

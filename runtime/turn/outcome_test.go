@@ -67,7 +67,6 @@ func TestJudge(t *testing.T) {
 		{"the process went away", facts{ending: crashed, detail: "exited with status 3"}, "Failed", "AgentCrashed", "status 3", ""},
 		{"answer over the line limit", facts{ending: unreadable, detail: "64 MiB"}, "Failed", "ResultTooLarge", "64 MiB", ""},
 		{"an update over the line limit", demanded(lostPart, stopped(end)), "Failed", "ResultTooLarge", "because", ""},
-		{"never sent", facts{ending: unsent, detail: "disk"}, "Failed", "AgentError", "disk", ""},
 
 		{"cancelled as asked", demanded(cancelled, stopped(acp.StopReasonCancelled)), "Cancelled", "Cancelled", "because", ""},
 		{"cancel answered with an error", demanded(cancelled, facts{ending: errored}), "Cancelled", "Cancelled", "because", ""},

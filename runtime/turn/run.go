@@ -14,10 +14,12 @@ import (
 	"github.com/hearthdev/hearth/runtime/router"
 )
 
-// Seat is where a turn takes place: a fresh session of one agent process.
+// Seat is where a turn takes place: a session of one agent process.
 type Seat struct {
 	Session *router.Session
-	Agent   string // agentInfo.name
+	// Memory is what is known of a session that has more than this turn; nil: it is used once, and released.
+	Memory *Memory
+	Agent  string // agentInfo.name
 	// LastHeard is when the agent last wrote anything.
 	LastHeard func() time.Time
 	// Settled waits a moment and tells whether all processes that the turn started are gone.
@@ -32,32 +34,58 @@ type Seat struct {
 // Runner runs turns.
 type Runner struct {
 	Policy      Policy
+	Output      MediaType     // what the run's output is to be; "" is Text
 	Silence     time.Duration // without any output for so long the agent counts as silent
 	CancelGrace time.Duration // how long an agent may take to answer after session/cancel
 	Now         func() time.Time
+}
+
+// play is one turn under way.
+type play struct {
+	Runner
+	seat   Seat
+	goal   Goal
+	gather *collector
+	memory *Memory
 }
 
 // Run carries the goal out. start is called once, right before the prompt is sent; if it fails nothing is sent. When ctx ends
 // the turn is cancelled by the ladder, with context.Cause as the message. ended tells that the agent process was, or has, ended.
 func (r Runner) Run(ctx context.Context, seat Seat, g Goal, start func(session string) error) (envelope wire.Envelope, ended bool) {
 	profile := profileOf(seat.Agent)
-	c := newCollector(questions{policy: r.Policy, ask: seat.Ask}, profile, seat.Session.Mode, g.Limits)
-	defer c.stop() // nobody is asked for a turn that is over
-	f := facts{agent: seat.Agent, ending: unsent}
-	e := wire.Envelope{APIVersion: wire.ResultAPIVersion, Session: seat.Session.ID}
+	p := &play{Runner: r, seat: seat, goal: g, memory: seat.Memory}
+	p.gather = newCollector(questions{policy: r.Policy, ask: seat.Ask}, profile, r.Output, g.Limits)
+	defer p.gather.stop() // nobody is asked for a turn that is over
+	if p.memory == nil {
+		p.memory = NewMemory(r.Policy, nil, false, Account{})
+		defer seat.Session.Release()
+	}
+	defer p.memory.end()
 	began := r.Now()
-	if v, refused := r.refuse(ctx, seat, g, profile.promptBytes); refused {
-		return r.finish(e, v, began, c), false
+	if p.goal.Limits.Since.IsZero() {
+		p.goal.Limits.Since = began
 	}
-	seat.Session.Attach(c)
-	defer seat.Session.Release()
-	call, early := r.begin(ctx, seat, g, start)
+	if v, refused := p.refuse(ctx, profile.promptBytes); refused {
+		return p.finish(facts{}, v, began), false
+	}
+	call, early := p.begin(ctx, start)
 	if early != nil {
-		return r.finish(e, *early, began, c), false
+		return p.finish(facts{}, *early, began), false
 	}
-	r.await(ctx, seat, g, call, c, &f)
+	f, v := p.follow(ctx, call)
+	if r.Output == JSON && v.outcome == wire.OutcomeSucceeded {
+		f, v = p.asJSON(ctx, f, v)
+	}
+	v.warnings = append(v.warnings, p.gather.blind()...)
+	return p.finish(f, v, began), f.ended
+}
+
+// follow waits for the end of a prompt, brings it about where it is due, and judges it.
+func (p *play) follow(ctx context.Context, call *router.Call) (facts, verdict) {
+	f := facts{agent: p.seat.Agent}
+	p.await(ctx, call, &f)
 	if f.demand != noDemand {
-		ended = r.ladder(ctx, seat, call, c, &f)
+		p.ladder(ctx, call, &f)
 	}
 	answer, err := call.Result()
 	var rpc *router.RPCError
@@ -68,26 +96,23 @@ func (r Runner) Run(ctx context.Context, seat Seat, g Goal, start func(session s
 	case errors.Is(err, router.ErrLineTooLong):
 		f.ending, f.detail = unreadable, cmp.Or(f.detail, err.Error())
 	case err != nil:
-		f.ending, f.detail, ended = crashed, cmp.Or(f.detail, err.Error()), true
+		f.ending, f.detail, f.ended = crashed, cmp.Or(f.detail, err.Error()), true
 	default:
-		c.answered(f.read(answer))
-		e.StopReason = wire.CutText(wire.CleanText(string(f.stop)), maxWarning)
+		p.gather.answered(f.read(answer))
 	}
-	c.tell(&f)
-	v := judge(f)
-	v.warnings = append(v.warnings, c.blind()...)
-	return r.finish(e, v, began, c), ended
+	p.gather.tell(&f)
+	return f, judge(f)
 }
 
 // refuse finds reasons not to begin.
-func (r Runner) refuse(ctx context.Context, seat Seat, g Goal, limit int) (verdict, bool) {
+func (p *play) refuse(ctx context.Context, limit int) (verdict, bool) {
 	if ctx.Err() != nil {
 		return notStarted(ctx), true
 	}
-	if left, limited := g.Limits.left(r.Now()); limited && left <= 0 {
-		return failed(wire.ReasonDeadlineExceeded, fmt.Sprintf("the run's own time of %d s was over before the agent could take the goal; nothing was sent", g.Limits.ActiveSeconds)), true
+	if left, limited := p.goal.Limits.left(p.Now()); limited && left <= 0 {
+		return failed(wire.ReasonDeadlineExceeded, fmt.Sprintf("the run's own time of %d s was over before the agent could take the goal; nothing was sent", p.goal.Limits.ActiveSeconds)), true
 	}
-	n, err := seat.Session.PromptBytes(g.texts()...)
+	n, err := p.seat.Session.PromptBytes(p.texts()...)
 	switch {
 	case err != nil:
 		return failed(wire.ReasonAgentError, "the goal could not be encoded"), true
@@ -95,6 +120,11 @@ func (r Runner) refuse(ctx context.Context, seat Seat, g Goal, limit int) (verdi
 		return failed(wire.ReasonLimitReached, fmt.Sprintf("the prompt of %d bytes is over the agent's limit of %d bytes; nothing was sent", n, limit)), true
 	}
 	return verdict{}, false
+}
+
+func (p *play) texts() []string {
+	instructed, _ := p.memory.Told()
+	return p.goal.texts(instructed)
 }
 
 func notStarted(ctx context.Context) verdict {
@@ -115,8 +145,8 @@ func Unstarted(ctx context.Context, now time.Time, err error) wire.Envelope {
 }
 
 // begin tells the caller and sends the prompt; a verdict means that nothing was sent.
-func (r Runner) begin(ctx context.Context, seat Seat, g Goal, start func(session string) error) (*router.Call, *verdict) {
-	if err := start(seat.Session.ID); err != nil {
+func (p *play) begin(ctx context.Context, start func(session string) error) (*router.Call, *verdict) {
+	if err := start(p.seat.Session.ID); err != nil {
 		v := failed(wire.ReasonAgentError, "the start could not be recorded, so nothing was sent: "+err.Error())
 		return nil, &v
 	}
@@ -124,20 +154,24 @@ func (r Runner) begin(ctx context.Context, seat Seat, g Goal, start func(session
 		v := notStarted(ctx)
 		return nil, &v
 	}
-	call, err := seat.Session.Prompt(g.texts()...)
+	texts := p.texts()
+	p.memory.begin(p.seat.Session, p.gather)
+	call, err := p.seat.Session.Prompt(texts...)
 	if err != nil {
 		v := failed(wire.ReasonAgentCrashed, "the prompt could not be sent: "+err.Error())
 		return nil, &v
 	}
+	p.memory.sent()
 	return call, nil
 }
 
 // await returns when the prompt was answered, or with the reason to stop it in f.
-func (r Runner) await(ctx context.Context, seat Seat, g Goal, call *router.Call, c *collector, f *facts) {
-	quiet := time.NewTimer(r.Silence)
+func (p *play) await(ctx context.Context, call *router.Call, f *facts) {
+	c := p.gather
+	quiet := time.NewTimer(p.Silence)
 	defer quiet.Stop()
 	var late <-chan time.Time
-	if left, limited := g.Limits.left(r.Now()); limited {
+	if left, limited := p.goal.Limits.left(p.Now()); limited {
 		timer := time.NewTimer(left)
 		defer timer.Stop()
 		late = timer.C
@@ -148,17 +182,17 @@ func (r Runner) await(ctx context.Context, seat Seat, g Goal, call *router.Call,
 		case <-ctx.Done():
 			f.demand, f.detail = cancelled, context.Cause(ctx).Error()
 		case <-late:
-			f.demand, f.detail = deadline, fmt.Sprintf("the run's own time of %d s is over", g.Limits.ActiveSeconds)
+			f.demand, f.detail = deadline, p.late()
 		case <-c.lost:
 			f.demand, f.detail = lostPart, router.ErrLineTooLong.Error()
 		case <-c.broke:
 			f.demand = overBudget
 		case <-quiet.C:
-			if rest := r.Silence - c.quiet(seat.LastHeard(), r.Now()); rest > 0 {
+			if rest := p.Silence - c.quiet(p.seat.LastHeard(), p.Now()); rest > 0 {
 				quiet.Reset(rest)
 				continue
 			}
-			f.demand, f.detail = silence, fmt.Sprintf("the agent wrote nothing for %s", r.Silence)
+			f.demand, f.detail = silence, fmt.Sprintf("the agent wrote nothing for %s", p.Silence)
 		}
 		break
 	}
@@ -176,31 +210,37 @@ func (r Runner) await(ctx context.Context, seat Seat, g Goal, call *router.Call,
 	}
 }
 
+// late says that the run's own time is over.
+func (p *play) late() string {
+	return fmt.Sprintf("the run's own time of %d s is over", p.goal.Limits.ActiveSeconds)
+}
+
 // ladder stops the turn: permission questions end as "cancelled", session/cancel, a while for the real stop reason, then the end
 // of the process with everything it started (SPEC.md, Harness). An agent that obeys but leaves processes of the turn behind is ended too.
-func (r Runner) ladder(ctx context.Context, seat Seat, call *router.Call, c *collector, f *facts) (ended bool) {
+func (p *play) ladder(ctx context.Context, call *router.Call, f *facts) {
 	ctx = context.WithoutCancel(ctx)
-	c.stop()
-	_ = seat.Session.Cancel() // a connection that is gone shows in the answer
-	grace := time.NewTimer(r.CancelGrace)
+	p.gather.stop()
+	_ = p.seat.Session.Cancel() // a connection that is gone shows in the answer
+	grace := time.NewTimer(p.CancelGrace)
 	defer grace.Stop()
 	select {
 	case <-call.Done():
 		if _, err := call.Result(); err != nil && !isAnswer(err) {
-			return true
+			f.ended = true
+			return
 		}
-		if seat.Settled(ctx) {
-			return false
+		if p.seat.Settled(ctx) {
+			return
 		}
-		c.note("processes that the turn had left running were ended with the agent")
+		p.gather.note("processes that the turn had left running were ended with the agent")
 	case <-grace.C:
 		f.ending = forced
 	}
-	if err := seat.End(ctx); err != nil {
-		c.note(err.Error())
+	if err := p.seat.End(ctx); err != nil {
+		p.gather.note(err.Error())
 	}
 	<-call.Done() // the end of the process settles it
-	return true
+	f.ended = true
 }
 
 // isAnswer tells an error that the agent answered from one of the connection.
@@ -269,12 +309,14 @@ func (c *collector) note(text string) {
 }
 
 // finish makes the envelope.
-func (r Runner) finish(e wire.Envelope, v verdict, began time.Time, c *collector) wire.Envelope {
-	ended := r.Now()
-	e.Outcome, e.Reason = v.outcome, v.reason
-	e.Message = wire.CutText(wire.CleanText(v.message), maxMessage)
-	e.Warnings = v.warnings
-	c.fill(&e)
-	e.Timing = wire.Timing{StartedAt: began.UTC(), FinishedAt: ended.UTC(), DurationMillis: ended.Sub(began).Milliseconds()}
+func (p *play) finish(f facts, v verdict, began time.Time) wire.Envelope {
+	ended := p.Now()
+	e := wire.Envelope{
+		APIVersion: wire.ResultAPIVersion, Session: p.seat.Session.ID, Outcome: v.outcome, Reason: v.reason,
+		Message: wire.CutText(wire.CleanText(v.message), maxMessage), Warnings: v.warnings,
+		StopReason: wire.CutText(wire.CleanText(string(f.stop)), maxWarning),
+		Timing:     wire.Timing{StartedAt: began.UTC(), FinishedAt: ended.UTC(), DurationMillis: ended.Sub(began).Milliseconds()},
+	}
+	p.gather.fill(&e, v.answer)
 	return e
 }

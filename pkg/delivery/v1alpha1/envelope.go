@@ -1,6 +1,9 @@
 package v1alpha1
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Outcome is how a run ended (SPEC.md, Envelope).
 type Outcome string
@@ -53,6 +56,15 @@ type Envelope struct {
 type Output struct {
 	MediaType string `json:"mediaType"`
 	Value     string `json:"value"`
+}
+
+// Cut is the output with a shorter value, which may be empty. What is left of JSON is none, so it is text.
+func (o Output) Cut(value string) *Output {
+	if strings.EqualFold(o.MediaType, "application/json") && len(value) < len(o.Value) {
+		o.MediaType = "text/plain"
+	}
+	o.Value = value
+	return &o
 }
 
 // Usage is what the agent measured. An absent figure was not measured; a zero was measured as zero.

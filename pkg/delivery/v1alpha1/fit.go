@@ -84,7 +84,7 @@ func cutOutput(e *Envelope, over int) {
 		over += encodedBytes(*e) - before
 	}
 	short := CutEncoded(e.Output.Value, quotedBytes(e.Output.Value)-over)
-	if e.Output = &(Output{MediaType: e.Output.MediaType, Value: short}); short == "" {
+	if e.Output = e.Output.Cut(short); short == "" {
 		e.Output = nil
 	}
 }

@@ -31,6 +31,12 @@ func TestAnEnvelopeIsCutInOrder(t *testing.T) {
 	assert.InDelta(t, MaxTerminationBytes, encodedBytes(got), 1, "no more is given up than a rune")
 	assert.Equal(t, []string{"m", "first", "second"}, append([]string{got.Message}, got.Warnings...), "only the output was cut")
 
+	e.Output = &Output{MediaType: "application/json", Value: `"` + long("ß") + `"`}
+	assert.Equal(t, "text/plain", e.Fit(MaxTerminationBytes).Output.MediaType, "what is left of JSON is none")
+	e.Output.Value = `"ß"`
+	assert.Equal(t, e.Output, e.Fit(MaxTerminationBytes).Output)
+
+	e.Output = &Output{MediaType: "text/plain", Value: long("ß")}
 	e.Truncation = &Truncation{OriginalBytes: 1 << 30, SHA256: "seen-by-who-cut-first"}
 	assert.Equal(t, e.Truncation, e.Fit(MaxTerminationBytes).Truncation, "an earlier cut saw the whole")
 

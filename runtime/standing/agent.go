@@ -12,16 +12,17 @@ import (
 
 	"github.com/coder/acp-go-sdk"
 
+	"github.com/hearthdev/hearth/runtime/dial"
 	"github.com/hearthdev/hearth/runtime/process"
 	"github.com/hearthdev/hearth/runtime/router"
 	"github.com/hearthdev/hearth/runtime/turn"
 )
 
-// agent is one agent process that was greeted, with the session that the next goal gets.
+// agent is one agent that was greeted, with the session that the next goal gets.
 type agent struct {
 	cfg   *Config
 	home  *workshop
-	proc  *process.Process
+	line  *dial.Line
 	conn  *router.Conn
 	info  router.Agent
 	born  time.Time
@@ -38,19 +39,27 @@ func raise(ctx context.Context, cfg *Config, home *workshop, n int) (*agent, err
 	if err != nil {
 		return nil, err
 	}
-	proc, err := process.Start(process.Spec{Command: cfg.Command, Env: environment(cfg, dir), Marker: fmt.Sprintf("%d-%s", n, rand.Text())})
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.StartTimeout, fmt.Errorf("no answer within %s", cfg.StartTimeout))
+	defer cancel()
+	line, err := dial.Open(ctx, dial.Spec{
+		Command: cfg.Command, Env: environment(cfg, dir), Marker: fmt.Sprintf("%d-%s", n, rand.Text()),
+		Endpoint: cfg.Endpoint, Key: cfg.EndpointKey, Grace: cfg.EndGrace,
+	})
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{cfg: cfg, home: home, proc: proc, born: cfg.Now()}
+	if line.KeyLeft != nil {
+		cfg.Log.Warn("agent: what it starts can read the key of its server", "cause", line.KeyLeft)
+	}
+	a := &agent{cfg: cfg, home: home, line: line, born: cfg.Now()}
 	a.conn = router.Open(router.Config{
-		In: proc.Stdout, Out: proc.Stdin, Cause: a.cause, Now: cfg.Now, Watcher: cfg.Guests.Watch(n), Prefix: prefix(cfg, n),
+		In: line.In, Out: line.Out, Cause: line.Cause, Now: cfg.Now, Watcher: cfg.Guests.Watch(n), Prefix: prefix(cfg, n),
 	})
-	ctx, cancel := context.WithTimeoutCause(ctx, cfg.StartTimeout, fmt.Errorf("no answer within %s", cfg.StartTimeout))
-	defer cancel()
 	if err := a.greet(ctx); err != nil {
 		broken := a.conn.Broken()
-		err = errors.Join(err, a.end(context.WithoutCancel(ctx)))
+		if ended := a.end(context.WithoutCancel(ctx)); !errors.Is(ended, dial.ErrBeside) {
+			err = errors.Join(err, ended)
+		}
 		if broken > 0 {
 			err = fmt.Errorf("%w (%d lines of its output were no messages of the Agent Client Protocol)", err, broken)
 		}
@@ -73,7 +82,7 @@ func (a *agent) greet(ctx context.Context) error {
 		return err
 	}
 	if a.info.Name == "" {
-		a.info.Name = filepath.Base(a.cfg.Command[0])
+		a.info.Name = program(a.cfg)
 	}
 	return a.openSession(ctx)
 }
@@ -81,7 +90,15 @@ func (a *agent) greet(ctx context.Context) error {
 // environment is the agent's: what was given, a HOME of its own, and what makes it ask for permission. Of two values for one
 // name the later counts.
 func environment(cfg *Config, home string) []string {
-	return slices.Concat(cfg.Env, []string{"HOME=" + home}, turn.Environment(cfg.Command[0], cfg.Env))
+	return slices.Concat(cfg.Env, []string{"HOME=" + home}, turn.Environment(program(cfg), cfg.Env))
+}
+
+// program is what the agent is known by before it says its name.
+func program(cfg *Config) string {
+	if len(cfg.Command) == 0 {
+		return cfg.Endpoint.String()
+	}
+	return filepath.Base(cfg.Command[0])
 }
 
 // openSession opens the session that the next goal gets.
@@ -95,7 +112,7 @@ func (a *agent) openSession(ctx context.Context) error {
 		a.home.discard(dir)
 		return err
 	}
-	a.session, a.dir, a.before = session, dir, a.proc.Descendants()
+	a.session, a.dir, a.before = session, dir, a.processes()
 	return nil
 }
 
@@ -110,29 +127,44 @@ func (a *agent) closeSession(ctx context.Context, session *router.Session, dir s
 	_, _ = a.conn.Call(ctx, acp.AgentMethodSessionClose, acp.CloseSessionRequest{SessionId: acp.SessionId(session.ID)})
 }
 
-// cause waits for the end of a process whose output has ended, and says how it ended. One that closes its output and stays
-// is of no use any more.
-func (a *agent) cause() error {
-	select {
-	case <-a.proc.Done():
-	case <-time.After(a.cfg.EndGrace):
-		_ = a.proc.End(context.Background(), 0)
-	}
-	if err := a.proc.Err(); err != nil {
-		return err
-	}
-	return errors.New("agent process closed its output and could not be ended")
-}
-
-// end ends the process with everything it started; it is bounded in time.
+// end ends the process with everything it started, or leaves somebody else's server; it is bounded in time. The error is
+// dial.ErrBeside in the second case.
 func (a *agent) end(ctx context.Context) error {
-	if a.proc.Err() == nil {
+	if !a.gone() {
 		a.ended.Store(true)
 	}
-	err := a.proc.End(ctx, a.cfg.EndGrace)
+	err := a.line.End(ctx, a.cfg.EndGrace)
 	a.conn.Close()
 	<-a.conn.Done()
 	return err
+}
+
+// gone tells whether the agent has ended by itself, so that a goal is not given to one that cannot even begin.
+func (a *agent) gone() bool {
+	select {
+	case <-a.line.Exited():
+		return true
+	case <-a.conn.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// pid is the number of the agent's process; 0 for somebody else's server.
+func (a *agent) pid() int {
+	if p := a.line.Process(); p != nil {
+		return p.PID()
+	}
+	return 0
+}
+
+// processes are those that run beside the agent; none that can be seen, for somebody else's server.
+func (a *agent) processes() []process.ID {
+	if p := a.line.Process(); p != nil {
+		return p.Descendants()
+	}
+	return nil
 }
 
 // seat is the place of a turn.
@@ -147,7 +179,7 @@ func (a *agent) settled(ctx context.Context) bool {
 	tick := time.NewTicker(settleEvery)
 	defer tick.Stop()
 	for {
-		strays := slices.ContainsFunc(a.proc.Descendants(), func(id process.ID) bool { return !slices.Contains(a.before, id) })
+		strays := slices.ContainsFunc(a.processes(), func(id process.ID) bool { return !slices.Contains(a.before, id) })
 		if !strays {
 			return true
 		}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/runtime/dial"
 	"github.com/hearthdev/hearth/runtime/process"
 	"github.com/hearthdev/hearth/runtime/turn"
 )
@@ -36,8 +37,10 @@ const (
 
 // Config says which agent stands, and how. Zero durations and counts stand for the defaults.
 type Config struct {
-	Command     []string       // the agent's program and arguments
+	Command     []string       // the agent's program and arguments; none: Endpoint is somebody else's server
 	Env         []string       // its whole environment; HOME, the slot's marker and what makes the agent ask are added
+	Endpoint    dial.Endpoint  // where Command listens, or somebody else's server; zero: Command speaks on stdin and stdout
+	EndpointKey string         // of somebody else's server
 	DataDir     string         // absolute; slots/ and work/ below it are the pool's
 	Concurrency int            // agent processes, 1 to MaxConcurrency
 	Permissions turn.Policy    // what permission questions are answered with
@@ -56,10 +59,14 @@ type Config struct {
 }
 
 func (c *Config) check() error {
-	if _, err := process.Look(c.Command, c.Env); err != nil {
-		return err
+	if len(c.Command) > 0 || c.Endpoint.IsZero() {
+		if _, err := process.Look(c.Command, c.Env); err != nil {
+			return err
+		}
 	}
 	switch {
+	case !c.Endpoint.IsZero() && c.Concurrency != 1:
+		return fmt.Errorf("concurrency %d: expected 1 with an endpoint, which is one agent", c.Concurrency)
 	case !filepath.IsAbs(c.DataDir):
 		return fmt.Errorf("data directory %q: expected an absolute path", c.DataDir)
 	case c.Concurrency < 1 || c.Concurrency > MaxConcurrency:

@@ -88,6 +88,7 @@ func stand(t *testing.T, env []string, change ...func(*Config)) *standing {
 	for _, f := range change {
 		f(&cfg)
 	}
+	reach(t, &cfg)
 	pool, err := New(cfg)
 	require.NoError(t, err)
 	s.pool = pool
@@ -291,8 +292,8 @@ func TestAGoalIsNotGivenToAnAgentThatIsGone(t *testing.T) {
 		}()
 		a, err := raise(t.Context(), &pool.cfg, pool.home, 0)
 		require.NoError(t, err)
-		require.NoError(t, syscall.Kill(a.proc.PID(), syscall.SIGKILL))
-		<-a.proc.Exited()
+		require.NoError(t, syscall.Kill(a.pid(), syscall.SIGKILL))
+		<-a.line.Exited()
 		newSlot(pool, 0).stand(t.Context(), a)
 		cancel()
 		assert.Equal(t, wire.OutcomeCancelled, (<-done).Outcome)

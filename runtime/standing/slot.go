@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hearthdev/hearth/runtime/process"
 	"github.com/hearthdev/hearth/runtime/router"
 	"github.com/hearthdev/hearth/runtime/turn"
 )
@@ -53,12 +52,12 @@ func (s *slot) run(ctx context.Context) error {
 				hopeless = false
 				s.pool.hopeless.Add(-1)
 			}
-			log.Info("agent: ready", "name", a.info.Name, "version", a.info.Version, "pid", a.proc.PID())
+			log.Info("agent: ready", "name", a.info.Name, "version", a.info.Version, "pid", a.pid())
 			s.stand(ctx, a)
 			if ctx.Err() != nil {
 				return nil
 			}
-			log.Warn("agent: ended", "how", how(a))
+			log.Warn("agent: ended", "how", a.line.How())
 			if falls++; a.ended.Load() || cfg.Now().Sub(a.born) >= healthyAfter {
 				falls = 0
 			}
@@ -77,15 +76,6 @@ func (p *Pool) patience() int {
 		return p.cfg.MaxFailedStarts
 	}
 	return p.cfg.MaxFirstStarts
-}
-
-// how describes the end without the agent's own words, which may quote a goal.
-func how(a *agent) string {
-	var exit *process.ExitError
-	if errors.As(a.proc.Err(), &exit) {
-		return exit.Exit.String()
-	}
-	return "unknown"
 }
 
 // backoff doubles with each fall in a row.
@@ -124,12 +114,12 @@ func (s *slot) stand(ctx context.Context, a *agent) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-a.proc.Exited():
+		case <-a.line.Exited():
 			return
 		case <-a.conn.Done():
 			return
 		case g := <-s.pool.turns:
-			if gone(a) {
+			if a.gone() {
 				g.answer <- answer{again: true}
 				return
 			}
@@ -137,18 +127,6 @@ func (s *slot) stand(ctx context.Context, a *agent) {
 				return
 			}
 		}
-	}
-}
-
-// gone tells whether the agent has ended, so that a goal is not given to one that cannot even begin.
-func gone(a *agent) bool {
-	select {
-	case <-a.proc.Exited():
-		return true
-	case <-a.conn.Done():
-		return true
-	default:
-		return false
 	}
 }
 

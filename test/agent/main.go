@@ -35,6 +35,10 @@ func main() {
 			os.Exit(7)
 		}
 	}
+	if len(os.Args) > 2 && os.Args[1] == "serve" {
+		fmt.Fprintln(os.Stderr, "agent:", listen(os.Args[2]))
+		os.Exit(1)
+	}
 	a := &agent{out: bufio.NewWriterSize(os.Stdout, 1<<16), sessions: map[string]*session{}, answers: map[string]chan json.RawMessage{}}
 	if err := a.serve(os.Stdin); err != nil {
 		fmt.Fprintln(os.Stderr, "agent:", err)

@@ -27,9 +27,9 @@ type config struct {
 	silence, startTimeout, drain time.Duration
 	permissions                  turn.Policy
 	manners
-	command []string
-	goal    string        // the content of goalFile
-	keys    endpoint.Keys // of port 4000; not flags, which everybody can read
+	reach
+	goal string        // the content of goalFile
+	keys endpoint.Keys // of port 4000; not flags, which everybody can read
 
 	policy string // permissions as they were given
 }
@@ -49,6 +49,7 @@ func (c *config) flags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.silence, "silence", turn.DefaultSilence, "how long an agent may be silent within a goal")
 	fs.DurationVar(&c.startTimeout, "start-timeout", standing.DefaultStartTimeout, "how long an agent may take to answer after its start")
 	c.manners.flags(fs)
+	c.reach.flags(fs)
 	fs.StringVar(&c.policy, "permissions", string(turn.Deny), "answer to permission questions: Deny, Allow, or Ask people, and Deny where none answers")
 }
 
@@ -78,8 +79,8 @@ func parse(name string, s settings, args, environ []string) error {
 	if err = c.manners.check(); err != nil {
 		return err
 	}
-	if c.command = fs.Args(); len(c.command) == 0 {
-		return fmt.Errorf("no agent command: expected one after the flags, as in harness %s -- goose acp (%w)", name, errUsage)
+	if err = c.reach.check(name, fs.Args()); err != nil {
+		return err
 	}
 	if c.dataDir, err = filepath.Abs(c.dataDir); err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
@@ -139,6 +140,9 @@ func (c *config) takeSecrets(environ []string, log *slog.Logger) ([]string, erro
 	if c.keys, err = peoplesKeys(environ); err != nil {
 		return nil, err
 	}
+	if err := c.takeKey(environ); err != nil {
+		return nil, err
+	}
 	agentEnv, err := scrub(environ)
 	if err != nil {
 		return nil, err
@@ -152,7 +156,7 @@ func (c *config) takeSecrets(environ []string, log *slog.Logger) ([]string, erro
 // pool is the configuration of a pool of agents.
 func (c *config) pool(agentEnv []string, concurrency int, log *slog.Logger, onChange func(wire.AgentInfo)) standing.Config {
 	return standing.Config{
-		Command: c.command, Env: agentEnv, DataDir: c.dataDir, Concurrency: concurrency, Permissions: c.permissions,
+		Command: c.command, Endpoint: c.endpoint, EndpointKey: c.key, Env: agentEnv, DataDir: c.dataDir, Concurrency: concurrency, Permissions: c.permissions,
 		Silence: c.silence, StartTimeout: c.startTimeout, Log: log, Now: time.Now, Version: version(), OnChange: onChange,
 	}
 }

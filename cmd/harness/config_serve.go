@@ -57,6 +57,9 @@ func (c *serveConfig) check() error {
 			return fmt.Errorf("--%s (%s): expected a number from %d to %d, got %d", n.flag, variable(n.flag), n.lo, n.hi, n.value)
 		}
 	}
+	if !c.endpoint.IsZero() && c.concurrency != 1 {
+		return fmt.Errorf("--concurrency (%s): expected 1 with an agent at %s, which is one server, got %d", variable("concurrency"), c.endpoint, c.concurrency)
+	}
 	var err error
 	if c.session, err = word(flagSession, c.session, freshSession, oneSession); err != nil {
 		return err

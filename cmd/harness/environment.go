@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/hearthdev/hearth/delivery/kontext"
+	"github.com/hearthdev/hearth/runtime/dial"
 	"github.com/hearthdev/hearth/runtime/process"
 )
 
@@ -18,10 +19,12 @@ const (
 	envToken = "HEARTH_DELIVERY_TOKEN"
 	envView  = "HEARTH_ACP_VIEW_KEY"
 	envSteer = "HEARTH_ACP_STEER_KEY"
+	// envOlderSteer is what images of an older platform get; it opens what envSteer opens.
+	envOlderSteer = "KONVEYOR_ACP_SECRET_KEY"
 )
 
 // secrets are the variables of every contract that the agent must not inherit (SPEC.md, Harness).
-var secrets = []string{envToken, envView, envSteer, kontext.TokenVariable, "KONVEYOR_ACP_SECRET_KEY"}
+var secrets = []string{envToken, envView, envSteer, kontext.TokenVariable, envOlderSteer, dial.KeyVariable}
 
 // serviceLink is what Kubernetes adds for a Service whose name begins with hearth.
 var serviceLink = regexp.MustCompile(`^HEARTH_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)

@@ -10,8 +10,12 @@ import (
 	"github.com/hearthdev/hearth/runtime/endpoint"
 )
 
-// minKeyBytes is the shortest key accepted for port 4000.
-const minKeyBytes = challenge.MinRootBytes
+// minKeyBytes is the shortest key accepted for port 4000; minOlderKeyBytes is that of the older platform's key, whose length is not
+// ours to say, but which nobody shall guess.
+const (
+	minKeyBytes      = challenge.MinRootBytes
+	minOlderKeyBytes = 16
+)
 
 // credentials are what a delivery listener needs: who this Pod is, and the keys made of its root secret.
 type credentials struct {
@@ -48,14 +52,20 @@ func identify(environ []string, hostname func() (string, error)) (*credentials, 
 // peoplesKeys reads the keys of port 4000. A key that is not given opens nothing.
 func peoplesKeys(environ []string) (endpoint.Keys, error) {
 	var k endpoint.Keys
-	for name, into := range map[string]*string{envView: &k.View, envSteer: &k.Steer} {
+	for _, v := range []struct {
+		name  string
+		into  *string
+		least int
+	}{{envView, &k.View, minKeyBytes}, {envSteer, &k.Steer, minKeyBytes}, {envOlderSteer, &k.OlderSteer, minOlderKeyBytes}} {
 		var given bool
-		if *into, given = lookup(environ, name); given && len(*into) < minKeyBytes {
-			return endpoint.Keys{}, fmt.Errorf("%s: expected at least %d bytes, got %d", name, minKeyBytes, len(*into))
+		if *v.into, given = lookup(environ, v.name); given && len(*v.into) < v.least {
+			return endpoint.Keys{}, fmt.Errorf("%s: expected at least %d bytes, got %d", v.name, v.least, len(*v.into))
 		}
 	}
-	if k.View != "" && k.View == k.Steer {
-		return endpoint.Keys{}, fmt.Errorf("%s: expected another key than %s, or who may watch may steer", envView, envSteer)
+	for name, steer := range map[string]string{envSteer: k.Steer, envOlderSteer: k.OlderSteer} {
+		if k.View != "" && k.View == steer {
+			return endpoint.Keys{}, fmt.Errorf("%s: expected another key than %s, or who may watch may steer", envView, name)
+		}
 	}
 	return k, nil
 }

@@ -33,7 +33,15 @@ func TestBadInputGetsOneClearMessage(t *testing.T) {
 		"no command":             {args: []string{}, code: 2, says: []string{"expected serve, run or version"}},
 		"unknown command":        {args: []string{"server"}, code: 2, says: []string{`"server"`, "expected serve, run or version"}},
 		"unknown flag":           {args: []string{"serve", "--quue=1"}, code: 2, says: []string{"unknown flag: --quue", "usage:"}},
-		"no agent command":       {args: []string{"serve"}, code: 2, says: []string{"no agent command", "goose acp"}},
+		"no agent command":       {args: []string{"serve"}, code: 2, says: []string{"no agent command", "goose acp", "--endpoint"}},
+		"endpoint elsewhere":     {env: []string{"HEARTH_ENDPOINT=ws://10.0.0.1:4001/acp"}, code: 1, says: []string{"--endpoint (HEARTH_ENDPOINT): host: ", "on a loopback address"}},
+		"endpoint of a name":     {env: []string{"HEARTH_ENDPOINT=ws://agent.team.svc:4001/acp"}, code: 1, says: []string{"HEARTH_ENDPOINT", "host: "}},
+		"endpoint with a user":   {env: []string{"HEARTH_ENDPOINT=ws://" + token + "@127.0.0.1:4001/acp"}, code: 1, says: []string{"HEARTH_ENDPOINT", "user: "}},
+		"endpoint with a token":  {args: []string{"serve", "--endpoint=ws://127.0.0.1:4001/acp?token=" + token}, code: 1, says: []string{"HEARTH_ENDPOINT", "query: ", "given as GOOSE_SERVER__SECRET_KEY"}},
+		"endpoint of another":    {args: []string{"serve", "--endpoint=ws://127.0.0.1:4001/acp", "--", "goose", "serve", "--port=4002"}, code: 1, says: []string{"HEARTH_ENDPOINT", "expected ws://127.0.0.1:4002/acp", "got ws://127.0.0.1:4001/acp"}},
+		"server for everybody":   {args: []string{"serve", "--", "goose", "serve", "--host", "0.0.0.0"}, code: 1, says: []string{"--host and --port of goose serve: host: "}},
+		"endpoint and several":   {args: []string{"serve", "--endpoint=ws://127.0.0.1:4001/acp", "--concurrency=2"}, code: 1, says: []string{"--concurrency (HEARTH_CONCURRENCY)", "expected 1", "got 2"}},
+		"endpoint's key":         {args: []string{"serve", "--endpoint=ws://127.0.0.1:4001/acp"}, env: []string{"GOOSE_SERVER__SECRET_KEY=a key"}, code: 1, says: []string{"GOOSE_SERVER__SECRET_KEY", "visible ASCII"}},
 		"agent not found":        {args: []string{"serve", "--", "no-such-agent"}, code: 1, says: []string{`"no-such-agent"`, "PATH"}},
 		"agent is no program":    {args: []string{"serve", "--", big}, code: 1, says: []string{big, "not an executable file"}},
 		"unknown variable":       {env: []string{"HEARTH_QUUE=1"}, code: 1, says: []string{"HEARTH_QUUE", "nearest is HEARTH_QUEUE"}},
@@ -55,6 +63,8 @@ func TestBadInputGetsOneClearMessage(t *testing.T) {
 		"root secret empty":      {env: []string{envToken + "="}, code: 1, says: []string{envToken, "at least 32 bytes, got 0"}},
 		"address that is none":   {env: []string{"HEARTH_DELIVERY_LISTEN=nowhere:x"}, code: 1, says: []string{"delivery: listen on nowhere:x"}},
 		"view key too short":     {env: []string{"HEARTH_ACP_VIEW_KEY=short"}, code: 1, says: []string{"HEARTH_ACP_VIEW_KEY", "at least 32 bytes, got 5"}},
+		"older key too short":    {env: []string{"KONVEYOR_ACP_SECRET_KEY=short"}, code: 1, says: []string{"KONVEYOR_ACP_SECRET_KEY", "at least 16 bytes, got 5"}},
+		"older key may watch":    {env: []string{"HEARTH_ACP_VIEW_KEY=" + token, "KONVEYOR_ACP_SECRET_KEY=" + token}, code: 1, says: []string{"HEARTH_ACP_VIEW_KEY", "another key than KONVEYOR_ACP_SECRET_KEY"}},
 		"one key for both":       {env: []string{"HEARTH_ACP_VIEW_KEY=" + token, "HEARTH_ACP_STEER_KEY=" + token}, code: 1, says: []string{"HEARTH_ACP_VIEW_KEY", "another key than HEARTH_ACP_STEER_KEY"}},
 		"scheme that is none":    {env: []string{"HEARTH_DELIVERY_SCHEME=https"}, code: 1, says: []string{"HEARTH_DELIVERY_SCHEME", "expected HTTPS or HTTP", `"https"`}},
 		"steering that is none":  {env: []string{"HEARTH_STEERING=Both"}, code: 1, says: []string{"--steering (HEARTH_STEERING)", "expected WatchOnly or Steer", `"Both"`}},
@@ -181,7 +191,7 @@ func TestAOneShotHarnessKnowsWhoseGoalItHas(t *testing.T) {
 
 func TestTheAgentGetsNoSecretsAndNoneOfOurSettings(t *testing.T) {
 	got, err := scrub([]string{
-		"PATH=/bin", envToken + "=x", "HEARTH_ACP_VIEW_KEY=x", "HEARTH_ACP_STEER_KEY=x", "KONTEXT_DELIVERY_TOKEN=x", "KONVEYOR_ACP_SECRET_KEY=x",
+		"PATH=/bin", envToken + "=x", "HEARTH_ACP_VIEW_KEY=x", "HEARTH_ACP_STEER_KEY=x", "KONTEXT_DELIVERY_TOKEN=x", "KONVEYOR_ACP_SECRET_KEY=x", "GOOSE_SERVER__SECRET_KEY=x",
 		"HEARTH_QUEUE=1", "POD_NAME=p", "HEARTH_SERVICE_HOST=10.0.0.1",
 	})
 	require.NoError(t, err)

@@ -88,7 +88,7 @@ func connect(ctx context.Context, e Endpoint, key string, every time.Duration) (
 	conn.SetReadLimit(-1)
 	s := &stream{conn: conn}
 	s.ctx, s.end = context.WithCancelCause(context.WithoutCancel(ctx))
-	s.life.Go(func() { s.watch(every) })
+	s.life.Go(func() { s.watch(every) }) //nolint:contextcheck // it is the connection's own
 	return s, nil
 }
 

@@ -13,6 +13,7 @@ import (
 // Keys open the endpoint to people (R50, R53). An empty one opens nothing.
 type Keys struct {
 	View, Steer string
+	OlderSteer  string // as good as Steer; from the environment of an older platform
 }
 
 // HeaderKey is the header that goose's own server reads its key from; Authorization: Bearer and ?token= do as well.
@@ -21,8 +22,9 @@ const HeaderKey = "X-Secret-Key"
 // access is that of the first key that a request presents. It takes as long for a wrong key as for a right one.
 func (k Keys) access(r *http.Request) attach.Access {
 	presented := presented(r)
+	steer, older := same(k.Steer, presented), same(k.OlderSteer, presented)
 	switch {
-	case same(k.Steer, presented):
+	case steer || older:
 		return attach.Steer
 	case same(k.View, presented):
 		return attach.View

@@ -22,6 +22,9 @@ type Seat struct {
 	Agent  string // agentInfo.name
 	// LastHeard is when the agent last wrote anything.
 	LastHeard func() time.Time
+	// Census remembers the processes of the turn that run now: of one that sheds all signs of where it came from, only its parent
+	// tells, and that may be the first to go.
+	Census func()
 	// Settled waits a moment and tells whether all processes that the turn started are gone.
 	Settled func(context.Context) bool
 	// Ask puts a permission question to people; if nobody answers in time, otherwise does. It returns at once. Without it nobody
@@ -220,6 +223,7 @@ func (p *play) late() string {
 func (p *play) ladder(ctx context.Context, call *router.Call, f *facts) {
 	ctx = context.WithoutCancel(ctx)
 	p.gather.stop()
+	p.seat.Census()
 	_ = p.seat.Session.Cancel() // a connection that is gone shows in the answer
 	grace := time.NewTimer(p.CancelGrace)
 	defer grace.Stop()

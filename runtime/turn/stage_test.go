@@ -28,6 +28,7 @@ type stage struct {
 	startFn func() error
 	settled bool
 	ends    int
+	census  int
 	prompt  string // id of the prompt
 	done    chan result
 }
@@ -58,7 +59,7 @@ func newStage(t *testing.T, maxLine int) *stage {
 	s.answer(s.read().ID, `{"sessionId":"s1","modes":{"currentModeId":"approve"}}`)
 	s.seat = Seat{
 		Session: <-opened, Agent: "goose", LastHeard: s.conn.LastHeard,
-		Settled: func(context.Context) bool { return s.settled },
+		Census: func() { s.census++ }, Settled: func(context.Context) bool { return s.settled },
 		End: func(context.Context) error {
 			s.ends++
 			return s.out.Close()

@@ -172,7 +172,7 @@ func (a *agent) seat() turn.Seat {
 	return turn.Seat{Session: a.session, Agent: a.info.Name, LastHeard: a.conn.LastHeard, Census: a.census, Settled: a.settled, End: a.end}
 }
 
-func (a *agent) census() { a.proc.Descendants() }
+func (a *agent) census() { a.processes() }
 
 // settled waits a moment until nothing runs that was not there when the session was opened, and tells whether that came.
 func (a *agent) settled(ctx context.Context) bool {

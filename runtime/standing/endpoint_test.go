@@ -79,7 +79,7 @@ func TestAnAgentByEndpointDoesTheSame(t *testing.T) {
 			"cancels":         TestACancelLeavesNoProcess,
 			"own time":        TestTheActiveTimeIsLimited,
 			"the end":         TestTheEndOfThePoolEndsTurnsAndAgents,
-			"goose: shell":    TestGooseCancelledDuringAShellToolLeavesNoProcess,
+			"goose: shell":    TestGooseIsCancelledAtAnyMoment,
 			"goose: limits":   TestGooseAtItsLimits,
 			"goose: budget":   TestGooseIsStoppedAtItsBudget,
 			"goose: provider": TestGooseWithoutItsProviderHasNotSucceeded,

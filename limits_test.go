@@ -26,7 +26,7 @@ import (
 var bounded = map[string]string{
 	"pkg/delivery/v1alpha1": "wire", "challenge": "challenge", "delivery": "delivery", "delivery/client": "client",
 	"delivery/journal": "journal", "delivery/kontext": "kontext", "delivery/server": "server", "internal/gate": "gate",
-	"cmd/harness": "harness", "runtime/dial": "dial", "runtime/endpoint": "endpoint", "runtime/process": "process",
+	"cmd/harness": "harness", "runtime/check": "check", "runtime/dial": "dial", "runtime/endpoint": "endpoint", "runtime/process": "process",
 	"runtime/router": "router", "runtime/standing": "standing", "runtime/transcript": "transcript", "runtime/turn": "turn",
 }
 

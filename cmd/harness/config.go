@@ -72,20 +72,24 @@ func parse(name string, s settings, args, environ []string) error {
 		return err
 	}
 	c := s.common()
-	var err error
-	if c.permissions, err = turn.ParsePolicy(c.policy); err != nil {
-		return fmt.Errorf("--permissions: %w", err)
-	}
-	if err = c.manners.check(); err != nil {
+	if err := c.settle(); err != nil {
 		return err
 	}
-	if err = c.reach.check(name, fs.Args()); err != nil {
+	if err := c.reach.check(name, fs.Args()); err != nil {
 		return err
 	}
+	return s.check()
+}
+
+// settle reads the flags of every harness but the way to its agent.
+func (c *config) settle() (err error) {
 	if c.dataDir, err = filepath.Abs(c.dataDir); err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
 	}
-	return s.check()
+	if c.permissions, err = turn.ParsePolicy(c.policy); err != nil {
+		return fmt.Errorf("--permissions: %w", err)
+	}
+	return c.manners.check()
 }
 
 // period is a flag that holds a duration.

@@ -2,6 +2,7 @@
 //
 //	harness serve [flags] -- goose acp
 //	harness run [flags] -- goose acp
+//	harness check [flags] -- goose acp
 //	harness version
 package main
 
@@ -16,14 +17,6 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const usage = `usage: harness serve [flags] -- COMMAND [ARGUMENT...]
-       harness run [flags] -- COMMAND [ARGUMENT...]
-       harness version
-`
-
-// errUsage marks what the caller typed wrong; it exits with 2, but for run, which has another use of that.
-var errUsage = errors.New("see harness serve --help, or harness run --help")
-
 func main() {
 	// Somebody who no longer reads the log must not end what it tells of: writes fail then, as others do. Agents do not inherit it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
@@ -37,14 +30,16 @@ func main() {
 	case "serve":
 		signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 		err = serve(args, signals, log)
+	case "check":
+		os.Exit(checkImage(args, os.Stdout))
 	case "version":
 		_, err = fmt.Println(version())
 	case "help", "-h", "--help":
 		_, err = fmt.Print(usage)
 	case "":
-		err = fmt.Errorf("no command: expected serve, run or version (%w)", errUsage)
+		err = fmt.Errorf("no command: expected serve, run, check or version (%w)", errUsage)
 	default:
-		err = fmt.Errorf("unknown command %.32q: expected serve, run or version (%w)", command, errUsage)
+		err = fmt.Errorf("unknown command %.32q: expected serve, run, check or version (%w)", command, errUsage)
 	}
 	switch {
 	case err == nil, errors.Is(err, pflag.ErrHelp):

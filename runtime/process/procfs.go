@@ -103,3 +103,15 @@ func hasEnviron(pid int, variable string) bool {
 	}
 	return false
 }
+
+// Unreaped counts this program's children that have exited and were not waited for.
+func Unreaped() (int, error) {
+	t, err := table()
+	n := 0
+	for _, e := range t {
+		if e.ppid == os.Getpid() && e.state == zombie {
+			n++
+		}
+	}
+	return n, err
+}

@@ -35,12 +35,31 @@ type agent struct {
 
 // raise starts an agent and brings it to its first session.
 func raise(ctx context.Context, cfg *Config, home *workshop, n int) (*agent, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.StartTimeout, fmt.Errorf("no answer within %s", cfg.StartTimeout))
+	defer cancel()
+	a, err := reachAgent(ctx, cfg, home, n)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.greet(ctx); err != nil {
+		broken := a.conn.Broken()
+		if ended := a.end(context.WithoutCancel(ctx)); !errors.Is(ended, dial.ErrBeside) {
+			err = errors.Join(err, ended)
+		}
+		if broken > 0 {
+			err = fmt.Errorf("%w (%d lines of its output were no messages of the Agent Client Protocol)", err, broken)
+		}
+		return nil, err
+	}
+	return a, nil
+}
+
+// reachAgent starts an agent, or finds it, and opens the connection.
+func reachAgent(ctx context.Context, cfg *Config, home *workshop, n int) (*agent, error) {
 	dir, err := home.home(n)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, cfg.StartTimeout, fmt.Errorf("no answer within %s", cfg.StartTimeout))
-	defer cancel()
 	line, err := dial.Open(ctx, dial.Spec{
 		Command: cfg.Command, Env: environment(cfg, dir), Marker: fmt.Sprintf("%d-%s", n, rand.Text()),
 		Endpoint: cfg.Endpoint, Key: cfg.EndpointKey, Grace: cfg.EndGrace,
@@ -55,16 +74,6 @@ func raise(ctx context.Context, cfg *Config, home *workshop, n int) (*agent, err
 	a.conn = router.Open(router.Config{
 		In: line.In, Out: line.Out, Cause: line.Cause, Now: cfg.Now, Watcher: cfg.Guests.Watch(n), Prefix: prefix(cfg, n),
 	})
-	if err := a.greet(ctx); err != nil {
-		broken := a.conn.Broken()
-		if ended := a.end(context.WithoutCancel(ctx)); !errors.Is(ended, dial.ErrBeside) {
-			err = errors.Join(err, ended)
-		}
-		if broken > 0 {
-			err = fmt.Errorf("%w (%d lines of its output were no messages of the Agent Client Protocol)", err, broken)
-		}
-		return nil, err
-	}
 	return a, nil
 }
 

@@ -28,6 +28,7 @@ var keys = Keys{View: viewKey, Steer: steerKey}
 // house is Clients of a test.
 type house struct {
 	full error
+	news string // what everybody is told who comes
 	in   chan *visitor // those who connected
 }
 
@@ -50,6 +51,9 @@ func (h *house) Connect(access attach.Access) (Client, error) {
 		return nil, h.full
 	}
 	v := &visitor{access: access, received: make(chan []byte, 1000), outbox: make(chan attach.Message, 1000), gone: make(chan struct{}), out: make(chan struct{})}
+	if h.news != "" {
+		v.say("", h.news)
+	}
 	h.in <- v
 	return v, nil
 }

@@ -25,6 +25,9 @@ func (e *Endpoint) handler() http.Handler {
 			return // the connection is closed
 		}
 		defer leave()
+		if r.ProtoMajor > 1 { // an answer that nobody takes is still under way
+			defer func() { _ = http.NewResponseController(w).Flush() }()
+		}
 		switch r.URL.Path {
 		case PathHealth:
 			unread(w, r)

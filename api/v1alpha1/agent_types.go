@@ -219,21 +219,86 @@ type Parameter struct {
 }
 
 // AgentRuntime is the agent program and the terms of its use.
+// +kubebuilder:validation:XValidation:rule="has(self.command) || has(self.endpoint)",message="command, endpoint or both say where the agent is"
+// +kubebuilder:validation:XValidation:rule="!has(self.endpoint) || self.endpoint.matches('^ws://(localhost|127([.](25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])){3}|\\\\[::1\\\\]):([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])(/[A-Za-z0-9._~/-]*)?$')",message="endpoint is ws://, a loopback address, a port and perhaps a path, as in ws://127.0.0.1:4001/acp"
+// +kubebuilder:validation:XValidation:rule="!has(self.endpoint) || !has(self.delivery) || !has(self.delivery.concurrency) || self.delivery.concurrency == 1",message="an Agent with an endpoint has a delivery.concurrency of 1: one server is one agent"
+// +kubebuilder:validation:XValidation:rule="!has(self.session) || self.session != 'Standing' || has(self.delivery) && (!has(self.delivery.concurrency) || self.delivery.concurrency == 1)",message="session Standing needs delivery, with a concurrency of 1: there is one session"
 type AgentRuntime struct {
-	// command is the program that speaks the Agent Client Protocol on its standard input and output, for example [goose, acp].
+	// command is the agent, which the harness starts: a program that speaks the Agent Client Protocol on its standard input and output,
+	// for example [goose, acp], or with endpoint a server of it. Default: none, then endpoint is required.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=4096
 	// +listType=atomic
-	Command []string `json:"command"`
+	// +optional
+	Command []string `json:"command,omitempty"`
+	// endpoint is where the agent serves the Agent Client Protocol by WebSocket inside the Pod, for example ws://127.0.0.1:4001/acp: the
+	// server that command starts or, without a command, one in a container beside the harness. Default: the agent speaks on standard
+	// input and output; goose serve is known to be a server without it.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Endpoint string `json:"endpoint,omitempty"`
 	// delivery lets AgentRuns be delivered to the standing agent. Only a Service Agent may have it; default: none are delivered.
 	// +optional
 	Delivery *DeliveryRuntime `json:"delivery,omitempty"`
-	// permissions decides what the agent's permission questions are answered while nobody watches.
+	// output is what a run is answered with.
+	// +kubebuilder:default={mediaType: "text/plain"}
+	// +optional
+	Output OutputRuntime `json:"output,omitzero"`
+	// permissions decides how the agent's permission questions are answered.
 	// +kubebuilder:default={policy: Deny}
 	// +optional
 	Permissions Permissions `json:"permissions,omitzero"`
+	// steering is what people with the Agent's steer key may do with the session of a run: WatchOnly lets them watch and answer
+	// permission questions, Steer prompt, redirect and cancel it as well. Their own sessions are theirs in any case. Default WatchOnly.
+	// +kubebuilder:default=WatchOnly
+	// +optional
+	Steering Steering `json:"steering,omitempty"`
+	// session is the agent's session that a delivered run gets: Fresh is a new one, which knows nothing of other runs; Standing is the
+	// same for all of them, and the agent remembers. Default Fresh.
+	// +kubebuilder:default=Fresh
+	// +optional
+	Session SessionPolicy `json:"session,omitempty"`
 }
+
+// Steering is what people may do with a run's session.
+// +kubebuilder:validation:Enum=WatchOnly;Steer
+type Steering string
+
+// What people may do (R53).
+const (
+	SteeringWatchOnly Steering = "WatchOnly"
+	SteeringSteer     Steering = "Steer"
+)
+
+// SessionPolicy is which session a delivered run gets.
+// +kubebuilder:validation:Enum=Fresh;Standing
+type SessionPolicy string
+
+// The sessions.
+const (
+	SessionFresh    SessionPolicy = "Fresh"
+	SessionStanding SessionPolicy = "Standing"
+)
+
+// OutputRuntime is what a run is answered with.
+type OutputRuntime struct {
+	// mediaType text/plain takes the agent's answer as it is; with application/json it must be one JSON value: an agent that answers
+	// something else is asked once to repair it, then the run ends Failed/InvalidOutput. Default text/plain.
+	// +kubebuilder:default="text/plain"
+	// +optional
+	MediaType MediaType `json:"mediaType,omitempty"`
+}
+
+// MediaType is that of a run's output.
+// +kubebuilder:validation:Enum=text/plain;application/json
+type MediaType string
+
+// The media types.
+const (
+	MediaTypeText MediaType = "text/plain"
+	MediaTypeJSON MediaType = "application/json"
+)
 
 // DeliveryRuntime is how work reaches the harness.
 type DeliveryRuntime struct {
@@ -274,21 +339,29 @@ const (
 )
 
 // PermissionPolicy answers the agent's permission questions.
-// +kubebuilder:validation:Enum=Deny;Allow
+// +kubebuilder:validation:Enum=Deny;Allow;Ask
 type PermissionPolicy string
 
-// The permission policies.
+// The permission policies (R52).
 const (
 	PermissionDeny  PermissionPolicy = "Deny"
 	PermissionAllow PermissionPolicy = "Allow"
+	PermissionAsk   PermissionPolicy = "Ask"
 )
 
 // Permissions is the policy for the agent's permission questions.
+// +kubebuilder:validation:XValidation:rule="!has(self.askTimeoutSeconds) || has(self.policy) && self.policy == 'Ask'",message="only the policy Ask has askTimeoutSeconds"
 type Permissions struct {
-	// policy Deny refuses each question, Allow grants it once, never for longer. Default Deny.
+	// policy Deny refuses each question, Allow grants it once, never for longer. Ask puts it to the people who are attached with the
+	// steer key, whatever steering says; the first answer counts, and it is refused where nobody is there or nobody answers in time. Default Deny.
 	// +kubebuilder:default=Deny
 	// +optional
 	Policy PermissionPolicy `json:"policy,omitempty"`
+	// askTimeoutSeconds is how many seconds a question waits for an answer with the policy Ask, before it is refused. Default 300.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	// +optional
+	AskTimeoutSeconds *int32 `json:"askTimeoutSeconds,omitempty"`
 }
 
 // AgentStatus is what the controller last saw of the Agent, its standing runs and its schedule. Only the controller writes it.

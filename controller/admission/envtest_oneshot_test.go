@@ -279,7 +279,8 @@ func TestAdHocRunsNeedTheRightToCreatePods(t *testing.T) {
 	var stored v1alpha1.AgentRun
 	require.NoError(t, w.user.Get(ctx, client.ObjectKeyFromObject(run), &stored))
 	assert.Equal(t, v1alpha1.AgentRunSpec{
-		Goal: "Tidy ${up}.", Runtime: &v1alpha1.AgentRuntime{Command: []string{"goose", "acp"}, Permissions: v1alpha1.Permissions{Policy: v1alpha1.PermissionDeny}},
+		Goal: "Tidy ${up}.", Runtime: &v1alpha1.AgentRuntime{Command: []string{"goose", "acp"}, Permissions: v1alpha1.Permissions{Policy: v1alpha1.PermissionDeny},
+			Output: v1alpha1.OutputRuntime{MediaType: v1alpha1.MediaTypeText}, Steering: v1alpha1.SteeringWatchOnly, Session: v1alpha1.SessionFresh},
 		Template: stored.Spec.Template, Backend: v1alpha1.BackendPod,
 		ActiveDeadlineSeconds: ptr.To[int64](1800), StartingDeadlineSeconds: ptr.To[int64](3600), TTLSecondsAfterFinished: ptr.To[int64](604800),
 	}, stored.Spec)

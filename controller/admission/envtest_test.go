@@ -139,6 +139,7 @@ func TestSparseRunIsStoredAsACompleteSnapshot(t *testing.T) {
 		Goal:       "Review PR 17 for correctness.",
 		Delivery:   &v1alpha1.DeliverySpec{Port: 4100},
 		Runtime: &v1alpha1.AgentRuntime{Command: []string{"goose", "acp"}, Permissions: v1alpha1.Permissions{Policy: v1alpha1.PermissionDeny},
+			Output: v1alpha1.OutputRuntime{MediaType: v1alpha1.MediaTypeText}, Steering: v1alpha1.SteeringWatchOnly, Session: v1alpha1.SessionFresh,
 			Delivery: &v1alpha1.DeliveryRuntime{Port: 4100, Scheme: v1alpha1.DeliveryHTTPS, Concurrency: 1, Queue: ptr.To[int32](1)}},
 		ActiveDeadlineSeconds: ptr.To[int64](1800), StartingDeadlineSeconds: ptr.To[int64](3600), BackoffLimit: ptr.To[int32](0), TTLSecondsAfterFinished: ptr.To[int64](604800),
 	}, stored.Spec)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/delivery"
 	"github.com/hearthdev/hearth/delivery/client"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
@@ -72,4 +73,7 @@ func TestWordsOfTheCoreAreWordsOfTheAPI(t *testing.T) {
 		assert.Equal(t, pair[1], pair[0])
 	}
 	assert.Equal(t, wire.SessionFresh, toRequest(time.Unix(1, 0), testRun("a", "u")).Session)
+	remembers := testRun("a", "u")
+	remembers.Spec.Runtime = &hearthv1.AgentRuntime{Session: hearthv1.SessionStanding}
+	assert.Equal(t, wire.SessionStanding, toRequest(time.Unix(1, 0), remembers).Session)
 }

@@ -82,9 +82,17 @@ func toRequest(now time.Time, r *hearthv1.AgentRun) wire.DeliveryRequest {
 	return wire.DeliveryRequest{
 		APIVersion: wire.APIVersion, Run: runRef(r), Attempt: run.Attempt,
 		Target:  wire.Target{Name: run.PodName, UID: run.PodUID},
-		Journal: run.Journal, Goal: r.Spec.Goal, Session: wire.SessionFresh,
+		Journal: run.Journal, Goal: r.Spec.Goal, Session: sessionOf(r),
 		Limits: limits,
 	}
+}
+
+// sessionOf is the session that the run's own copy of the Agent's runtime asks for.
+func sessionOf(r *hearthv1.AgentRun) wire.SessionMode {
+	if r.Spec.Runtime != nil && r.Spec.Runtime.Session == hearthv1.SessionStanding {
+		return wire.SessionStanding
+	}
+	return wire.SessionFresh
 }
 
 func runRef(r *hearthv1.AgentRun) wire.RunRef {

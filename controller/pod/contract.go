@@ -23,10 +23,18 @@ const (
 	EnvConcurrency  = "HEARTH_CONCURRENCY"
 	EnvQueue        = "HEARTH_QUEUE"
 	EnvPermissions  = "HEARTH_PERMISSIONS"
+	EnvAskTimeout   = "HEARTH_ASK_TIMEOUT"
+	EnvSteering     = "HEARTH_STEERING"
+	EnvOutput       = "HEARTH_OUTPUT"
+	EnvEndpoint     = "HEARTH_ENDPOINT"
 	EnvACP          = "HEARTH_ACP_LISTEN"
 	EnvDelivery     = "HEARTH_DELIVERY_LISTEN"
 	EnvScheme       = "HEARTH_DELIVERY_SCHEME"
 	EnvDrain        = "HEARTH_DRAIN"
+	// Of `harness serve` only.
+	EnvSession = "HEARTH_SESSION"
+	// Of `harness run` only: whose goal it is.
+	EnvRunUID = "HEARTH_RUN_UID"
 	// Of `harness run` only: a one-shot run's own time, its budget, and where its envelope goes.
 	EnvActiveDeadline = "HEARTH_ACTIVE_DEADLINE"
 	EnvBudgetTokens   = "HEARTH_BUDGET_TOKENS"
@@ -52,8 +60,8 @@ const maxGrace = 365 * 24 * 60 * 60
 
 // ReservedEnv are the variables that the controller sets.
 func ReservedEnv() []string {
-	return []string{EnvPodNamespace, EnvPodName, EnvPodUID, EnvToken, EnvViewKey, EnvSteerKey, EnvGoalFile, EnvDataDir, EnvConcurrency, EnvQueue, EnvPermissions, EnvACP, EnvDelivery, EnvScheme, EnvDrain,
-		EnvActiveDeadline, EnvBudgetTokens, EnvBudgetCost, EnvTerminationLog, EnvTerminationBytes}
+	return []string{EnvPodNamespace, EnvPodName, EnvPodUID, EnvToken, EnvViewKey, EnvSteerKey, EnvGoalFile, EnvDataDir, EnvConcurrency, EnvQueue, EnvPermissions, EnvAskTimeout, EnvSteering, EnvOutput, EnvEndpoint, EnvSession, EnvACP, EnvDelivery, EnvScheme, EnvDrain,
+		EnvRunUID, EnvActiveDeadline, EnvBudgetTokens, EnvBudgetCost, EnvTerminationLog, EnvTerminationBytes}
 }
 
 // Contradiction is one field of a template that contradicts the contract, and what is expected instead.

@@ -2,7 +2,9 @@ package pod
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -88,6 +90,13 @@ func (t *templateCheck) ports() {
 	wanted := map[string]int32{v1alpha1.PortACP: v1alpha1.PortACPNumber}
 	if d := t.spec.Runtime.Delivery; d != nil {
 		wanted[wire.PortName] = d.Port
+	}
+	if u, err := url.Parse(t.spec.Runtime.Endpoint); err == nil {
+		for name, number := range wanted {
+			if u.Port() == strconv.Itoa(int(number)) {
+				t.add("spec.runtime.endpoint", "expected another port than %d: it is port %q of the harness", number, name)
+			}
+		}
 	}
 	for i, c := range t.spec.Template.Spec.Containers {
 		for j, p := range c.Ports {

@@ -81,6 +81,16 @@ func TestContradictionsNameTheField(t *testing.T) {
 	fine.Template.Spec.Containers[1].LivenessProbe = tcp(intstr.FromInt32(6060))
 	fine.Template.Spec.ShareProcessNamespace = ptr.To(false)
 	assert.Empty(t, pod.Contradictions(fine))
+	for url, expected := range map[string]string{"ws://127.0.0.1:4001/acp": "", "ws://127.0.0.1:4000/acp": `port "acp" of the harness`, "ws://[::1]:4100": `port "delivery" of the harness`} {
+		s := spec()
+		s.Runtime.Endpoint = url
+		if found := pod.Contradictions(s); expected == "" {
+			assert.Empty(t, found, url)
+		} else if assert.Len(t, found, 1, url) {
+			assert.Equal(t, "spec.runtime.endpoint", found[0].Field)
+			assert.Contains(t, found[0].Expected, expected)
+		}
+	}
 	undelivered := spec()
 	undelivered.Runtime.Delivery = nil
 	assert.Empty(t, pod.Contradictions(undelivered), "without delivery its port is an ordinary one")

@@ -91,7 +91,7 @@ func harness(s *corev1.PodSpec, c *corev1.Container, run *v1alpha1.AgentRun) {
 		variable(c, pod.EnvSteerKey, "", key(steer))
 	}
 	variable(c, pod.EnvDataDir, pod.DataDir, nil)
-	variable(c, pod.EnvPermissions, string(cmp.Or(run.Spec.Runtime.Permissions.Policy, v1alpha1.PermissionDeny)), nil)
+	manners(c, run.Spec.Runtime)
 	if run.OneShot() {
 		runsOnce(s, c, run)
 	} else {
@@ -111,9 +111,35 @@ func harness(s *corev1.PodSpec, c *corev1.Container, run *v1alpha1.AgentRun) {
 	}
 }
 
+// manners are the terms of the agent's use. What is a harness's own default is left out, so that one that does not know it yet starts, too.
+func manners(c *corev1.Container, r *v1alpha1.AgentRuntime) {
+	policy := cmp.Or(r.Permissions.Policy, v1alpha1.PermissionDeny)
+	variable(c, pod.EnvPermissions, string(policy), nil)
+	if s := r.Permissions.AskTimeoutSeconds; s != nil && policy == v1alpha1.PermissionAsk {
+		variable(c, pod.EnvAskTimeout, strconv.Itoa(int(*s))+"s", nil)
+	}
+	if r.Steering == v1alpha1.SteeringSteer {
+		variable(c, pod.EnvSteering, string(r.Steering), nil)
+	}
+	if r.Output.MediaType == v1alpha1.MediaTypeJSON {
+		variable(c, pod.EnvOutput, string(r.Output.MediaType), nil)
+	}
+	if r.Endpoint != "" {
+		variable(c, pod.EnvEndpoint, r.Endpoint, nil)
+	}
+}
+
+// args starts the harness. Without a command the agent is a server beside it.
+func args(subcommand string, command []string) []string {
+	if len(command) == 0 {
+		return []string{subcommand}
+	}
+	return append([]string{subcommand, "--"}, command...)
+}
+
 // serves is what the harness of a standing run does: it takes deliveries, and drains when its Pod ends.
 func serves(c *corev1.Container, run *v1alpha1.AgentRun, grace int64) {
-	c.Args = append([]string{"serve", "--"}, run.Spec.Runtime.Command...)
+	c.Args = args("serve", run.Spec.Runtime.Command)
 	variable(c, pod.EnvDrain, strconv.FormatInt(max(0, grace-handOver), 10)+"s", nil)
 	d := run.Spec.Runtime.Delivery
 	if d == nil {
@@ -123,6 +149,9 @@ func serves(c *corev1.Container, run *v1alpha1.AgentRun, grace int64) {
 	variable(c, pod.EnvDelivery, ":"+strconv.Itoa(int(d.Port)), nil)
 	variable(c, pod.EnvScheme, string(cmp.Or(d.Scheme, v1alpha1.DeliveryHTTPS)), nil)
 	variable(c, pod.EnvConcurrency, strconv.Itoa(int(d.Concurrency)), nil)
+	if run.Spec.Runtime.Session == v1alpha1.SessionStanding {
+		variable(c, pod.EnvSession, string(v1alpha1.SessionStanding), nil)
+	}
 	variable(c, pod.EnvQueue, strconv.Itoa(int(ptr.Deref(d.Queue, 0))), nil)
 	variable(c, pod.EnvToken, "", &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
 		LocalObjectReference: corev1.LocalObjectReference{Name: pod.SecretName(run.Name, run.UID)}, Key: v1alpha1.SecretToken}})
@@ -131,7 +160,8 @@ func serves(c *corev1.Container, run *v1alpha1.AgentRun, grace int64) {
 // runsOnce is what the harness of a one-shot run does: the goal, within its limits, and an envelope as termination message (R11). Nobody
 // delivers to it, so it has neither token nor port. It does not drain: its Pod is deleted in order to stop it.
 func runsOnce(s *corev1.PodSpec, c *corev1.Container, run *v1alpha1.AgentRun) {
-	c.Args = append([]string{"run", "--"}, run.Spec.Runtime.Command...)
+	c.Args = args("run", run.Spec.Runtime.Command)
+	variable(c, pod.EnvRunUID, string(run.UID), nil)
 	variable(c, pod.EnvDrain, "0s", nil)
 	variable(c, pod.EnvActiveDeadline, strconv.FormatInt(ptr.Deref(run.Spec.ActiveDeadlineSeconds, 0), 10)+"s", nil)
 	if b := run.Spec.Budget; b != nil {

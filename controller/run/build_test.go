@@ -90,6 +90,39 @@ func TestAOneShotPodHasItsLimits(t *testing.T) {
 	assert.Equal(t, int64(600), *p.Spec.TerminationGracePeriodSeconds, "the template's own")
 }
 
+// What an Agent says of its use is its harness's configuration; what is the harness's own default is not said.
+func TestTheTermsOfUseAreTheHarnesssConfiguration(t *testing.T) {
+	run := standingRun()
+	r := run.Spec.Runtime
+	r.Output.MediaType, r.Steering, r.Session = v1alpha1.MediaTypeText, v1alpha1.SteeringWatchOnly, v1alpha1.SessionFresh
+	r.Permissions.AskTimeoutSeconds = ptr.To[int32](60)
+	names := []string{"HEARTH_ASK_TIMEOUT", "HEARTH_STEERING", "HEARTH_OUTPUT", "HEARTH_ENDPOINT", "HEARTH_SESSION"}
+	for _, name := range names {
+		assert.NotContains(t, env(container(t, BuildPod(run), "agent")), name)
+	}
+	r.Output.MediaType, r.Steering, r.Session, r.Endpoint = v1alpha1.MediaTypeJSON, v1alpha1.SteeringSteer, v1alpha1.SessionStanding, "ws://127.0.0.1:4001/acp"
+	r.Permissions.Policy = v1alpha1.PermissionAsk
+	agent := container(t, BuildPod(run), "agent")
+	assert.Equal(t, []string{"serve", "--", "goose", "acp"}, agent.Args)
+	want := map[string]string{"HEARTH_PERMISSIONS": "Ask", "HEARTH_ASK_TIMEOUT": "60s", "HEARTH_STEERING": "Steer", "HEARTH_OUTPUT": "application/json",
+		"HEARTH_ENDPOINT": "ws://127.0.0.1:4001/acp", "HEARTH_SESSION": "Standing"}
+	for name, value := range want {
+		assert.Equal(t, value, env(agent)[name], name)
+	}
+	r.Command = nil
+	assert.Equal(t, []string{"serve"}, container(t, BuildPod(run), "agent").Args, "a server beside the harness")
+
+	once := oneShotRun()
+	once.Spec.Runtime.Steering, once.Spec.Runtime.Endpoint, once.Spec.Runtime.Session = v1alpha1.SteeringSteer, "ws://127.0.0.1:4001/acp", v1alpha1.SessionStanding
+	once.Spec.Runtime.Command = nil
+	agent = container(t, BuildPod(once), "agent")
+	assert.Equal(t, []string{"run"}, agent.Args)
+	assert.Equal(t, "Steer", env(agent)["HEARTH_STEERING"])
+	assert.Equal(t, string(once.UID), env(agent)["HEARTH_RUN_UID"])
+	assert.NotContains(t, env(agent), "HEARTH_SESSION", "it has one, and ends with it")
+	assert.NotContains(t, env(container(t, BuildPod(run), "agent")), "HEARTH_RUN_UID", "a standing run's goals are of other runs")
+}
+
 // R11: kubelet shares 12 KiB among the termination messages of a Pod, and cuts what is longer in the middle of its JSON.
 func TestAHarnessAmongManyContainersLeavesAShorterEnvelope(t *testing.T) {
 	for containers, want := range map[int]string{1: "", 3: "", 4: "3072", 5: "2457", 12: "1024", 40: "1024"} {

@@ -3,6 +3,7 @@ package standing
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"os"
@@ -216,6 +217,30 @@ func TestAServerThatDoesNotComeUp(t *testing.T) {
 			require.ErrorContains(t, <-s.ended, c.want)
 		})
 	}
+}
+
+// A server of ours that lives on without its connection is of no use, and is ended and started again.
+func TestAServerOfOursThatDropsItsConnectionIsEnded(t *testing.T) {
+	served = true
+	t.Cleanup(func() { served = false })
+	s := stand(t, nil)
+	s.ready()
+	a, err := raise(t.Context(), servedElsewhere(t, s), newWorkshop(t.TempDir()), 1)
+	require.NoError(t, err)
+	_, err = io.WriteString(a.line.Out, "no message\n") // which the scripted agent hangs up on
+	require.NoError(t, err)
+	<-a.conn.Done()
+	require.ErrorContains(t, a.conn.Err(), "the connection was lost: the server closed it; its process was ended")
+	assert.Equal(t, "the connection was lost: the server closed it", a.line.How())
+	assert.True(t, a.gone())
+	requireGone(t, a.pid())
+}
+
+// servedElsewhere is the pool's configuration with an endpoint of its own.
+func servedElsewhere(t *testing.T, s *standing) *Config {
+	cfg := s.pool.cfg
+	reach(t, &cfg)
+	return &cfg
 }
 
 func TestAnEndpointIsOneAgent(t *testing.T) {

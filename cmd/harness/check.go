@@ -221,7 +221,7 @@ func leaveOrphan() int {
 	if err != nil {
 		return exitFailed
 	}
-	cmd := &exec.Cmd{Path: self, Args: []string{self, "version"}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	cmd := &exec.Cmd{Path: self, Args: []string{self, "version"}, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	if cmd.Start() != nil {
 		return exitFailed
 	}

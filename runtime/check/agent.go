@@ -32,7 +32,7 @@ func Agent(t standing.Trial, grace time.Duration) []Point {
 	if t.Start != nil {
 		return append([]Point{failed(started, t.Start.Error(), startAdvice(t.Start.Error()))}, Untried("the agent does not start")[1:]...)
 	}
-	points := []Point{ok(started, "and can be spoken to")}
+	points := []Point{ok(started, "its process is there")}
 	switch {
 	case t.Beside:
 		points = []Point{ok(started, "somebody else's server answers")}
@@ -43,18 +43,23 @@ func Agent(t standing.Trial, grace time.Duration) []Point {
 	return append(points, greeting(t), session(t), lines(t), end(t, grace))
 }
 
+const byHand = "start it by hand in the image with the same environment, and look at what it says"
+
 // startAdvice knows what loaders say.
 func startAdvice(why string) string {
 	if strings.Contains(why, "shared librar") || strings.Contains(why, "GLIBC") || strings.Contains(why, "GLIBCXX") {
 		return "install the libraries that it names (ldd shows them all), of a version that is new enough"
 	}
-	return "start it by hand in the image with the same environment, and look at what it says"
+	return byHand
 }
 
 func greeting(t standing.Trial) Point {
 	if t.Greeting != nil {
-		return failed(greeted, t.Greeting.Error(), "the command has to speak the Agent Client Protocol, version 1, on stdin and stdout (goose acp, not goose), "+
-			"or listen at --endpoint; "+startAdvice(t.Greeting.Error()))
+		advice := startAdvice(t.Greeting.Error())
+		if advice == byHand {
+			advice = "the command has to speak the Agent Client Protocol, version 1, on stdin and stdout (goose acp, not goose), or listen at --endpoint; " + byHand
+		}
+		return failed(greeted, t.Greeting.Error(), advice)
 	}
 	text := fmt.Sprintf("protocolVersion 1; %s %s", or(t.Agent.Name, "without a name"), t.Agent.Version)
 	if list := capabilities(t.Agent); list != "" {
@@ -115,6 +120,9 @@ func lines(t standing.Trial) Point {
 	if t.Broken > 0 {
 		return warning(output, fmt.Sprintf("%d lines on stdout were no messages of the protocol", t.Broken), "let it log to stderr: a line of a log that looks like a message would be taken for one")
 	}
+	if !t.Answered {
+		return skipped(output, "there was none")
+	}
 	return ok(output, "nothing but the protocol")
 }
 
@@ -122,6 +130,8 @@ func end(t standing.Trial, grace time.Duration) Point {
 	switch {
 	case t.Beside:
 		return skipped(ended, "somebody else's server is left alone")
+	case t.Gone && t.End == nil:
+		return skipped(ended, "the agent had ended by itself")
 	case t.End != nil:
 		return failed(ended, t.End.Error(), "something that the agent started does not even die of SIGKILL")
 	case t.Killed:

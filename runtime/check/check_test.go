@@ -218,14 +218,19 @@ func TestATrialIsJudgedStepByStep(t *testing.T) {
 		"0 libraries": {func(t *standing.Trial) {
 			*t = standing.Trial{Start: errors.New("libx.so: cannot open shared object file: error while loading shared libraries")}
 		}, Failed, "ldd"},
-		"0 key":             {func(t *standing.Trial) { t.KeyLeft = oops }, Warning, "goose acp"},
-		"0 beside":          {func(t *standing.Trial) { t.Beside = true }, OK, "somebody else's"},
-		"1 greeting":        {func(t *standing.Trial) { *t = standing.Trial{Greeting: oops} }, Failed, "version 1, on stdin and stdout"},
-		"1 nameless":        {func(t *standing.Trial) { t.Agent = router.Agent{} }, OK, "without a name"},
-		"2 not greeted":     {func(t *standing.Trial) { *t = standing.Trial{Greeting: oops} }, Skipped, "not greeted"},
-		"2 session":         {func(t *standing.Trial) { t.Session = oops }, Failed, "GOOSE_PROVIDER"},
-		"2 closing":         {func(t *standing.Trial) { t.Closing = oops }, Warning, "session/close failed: oops"},
-		"2 closes nothing":  {func(t *standing.Trial) { t.Agent.Closes = false }, OK, "opened in 1000 ms"},
+		"0 key":            {func(t *standing.Trial) { t.KeyLeft = oops }, Warning, "goose acp"},
+		"0 beside":         {func(t *standing.Trial) { t.Beside = true }, OK, "somebody else's"},
+		"1 greeting":       {func(t *standing.Trial) { *t = standing.Trial{Greeting: oops} }, Failed, "version 1, on stdin and stdout"},
+		"1 nameless":       {func(t *standing.Trial) { t.Agent = router.Agent{} }, OK, "without a name"},
+		"2 not greeted":    {func(t *standing.Trial) { *t = standing.Trial{Greeting: oops} }, Skipped, "not greeted"},
+		"2 session":        {func(t *standing.Trial) { t.Session = oops }, Failed, "GOOSE_PROVIDER"},
+		"2 closing":        {func(t *standing.Trial) { t.Closing = oops }, Warning, "session/close failed: oops"},
+		"2 closes nothing": {func(t *standing.Trial) { t.Agent.Closes = false }, OK, "opened in 1000 ms"},
+		"3 no answer":      {func(t *standing.Trial) { *t = standing.Trial{Greeting: oops} }, Skipped, "none"},
+		"1 libraries": {func(t *standing.Trial) {
+			*t = standing.Trial{Greeting: errors.New("goose: error while loading shared libraries: libx.so")}
+		}, Failed, "ldd"},
+		"4 gone":            {func(t *standing.Trial) { t.Gone = true }, Skipped, "by itself"},
 		"3 lines":           {func(t *standing.Trial) { t.Broken = 3 }, Warning, "3 lines"},
 		"4 survivors":       {func(t *standing.Trial) { t.End = oops }, Failed, "SIGKILL"},
 		"4 killed":          {func(t *standing.Trial) { t.Killed = true }, Warning, "within 5s"},

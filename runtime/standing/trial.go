@@ -31,6 +31,7 @@ type Trial struct {
 	Terminated time.Duration // from SIGTERM to its end with everything it started
 	Killed     bool          // it had to be killed
 	End        error         // something of it is left
+	Gone       bool          // it had ended by itself before that
 	Beside     bool          // it is somebody else's server, which was left
 }
 
@@ -82,7 +83,8 @@ func try(ctx context.Context, cfg *Config, home *workshop) (t Trial) {
 
 // conclude ends the agent and tells how that went.
 func (a *agent) conclude(ctx context.Context, t *Trial) {
-	began, gone := a.cfg.Now(), a.gone()
+	began := a.cfg.Now()
+	t.Gone = a.gone()
 	t.End = a.end(ctx)
 	t.Terminated = a.cfg.Now().Sub(began)
 	t.Broken = a.conn.Broken()
@@ -91,5 +93,5 @@ func (a *agent) conclude(ctx context.Context, t *Trial) {
 		return
 	}
 	var exit *process.ExitError
-	t.Killed = !gone && errors.As(a.line.Process().Err(), &exit) && exit.Exit.Signal == syscall.SIGKILL
+	t.Killed = !t.Gone && errors.As(a.line.Process().Err(), &exit) && exit.Exit.Signal == syscall.SIGKILL
 }

@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/hearthdev/hearth/runtime/turn"
 )
 
 // Words of flags.
 const (
 	watchOnly, steer          = "WatchOnly", "Steer"
 	freshSession, oneSession  = "Fresh", "Standing"
-	plainText, jsonOutput     = "text/plain", "application/json"
+	plainText, jsonOutput     = string(turn.Text), string(turn.JSON)
 	defaultAskTimeout         = 5 * time.Minute
 	minAskTimeout             = time.Second
 	maxAskTimeout             = 24 * time.Hour

@@ -205,7 +205,7 @@ func (c *checkup) try(ctx context.Context, agentEnv []string) {
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 	}
-	cfg := c.cfg.pool(agentEnv, 1, slog.New(slog.DiscardHandler), nil)
+	cfg := c.cfg.pool(agentEnv, 1, nil, slog.New(slog.DiscardHandler), nil)
 	cfg.DataDir = dir
 	trial, err := standing.Try(ctx, cfg)
 	if err != nil {

@@ -44,11 +44,8 @@ func identifyOlder(environ []string, hostname func() (string, error)) (*olderCre
 	return &olderCredentials{hostname: host, token: []byte(token)}, nil
 }
 
-// openOlder opens the journal, then the older contract's listener. Its callers are asked to come again until an agent answers.
+// openOlder opens the older contract's listener. Its callers are asked to come again until an agent answers.
 func (h *harness) openOlder(ctx context.Context, who olderCredentials) error {
-	if err := h.openJournal(); err != nil {
-		return err
-	}
 	older, err := kontext.New(kontext.Config{
 		Hostname: who.hostname, Token: who.token, Journal: h.journal, Runner: h.agents,
 		Concurrency: h.cfg.concurrency, Queue: h.cfg.queue, Now: time.Now, Log: h.log,

@@ -24,6 +24,7 @@ type oneShot struct {
 	log   *slog.Logger
 	door  *door
 	pool  *standing.Pool
+	folk  *people
 	began time.Time
 	sent  atomic.Bool // the goal was, or was about to be
 	fatal chan error  // what ends the harness although nobody asked it to
@@ -82,8 +83,12 @@ func (o *oneShot) prepare(args []string) error {
 	if err != nil {
 		return err
 	}
-	o.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: o.cfg.acpListen, Keys: o.cfg.keys, Log: o.log, Now: time.Now, Ended: o.fail})}
-	o.pool, err = standing.New(o.cfg.pool(agentEnv, 1, o.log, o.agentChanged))
+	if o.folk, err = newPeople(&o.cfg.config, environ, freshSession, o.log); err != nil {
+		return err
+	}
+	o.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: o.cfg.acpListen, Keys: o.cfg.keys, Clients: o.folk, Log: o.log, Now: time.Now, Ended: o.fail})}
+	o.pool, err = standing.New(o.cfg.pool(agentEnv, 1, o.folk.hub, o.log, o.agentChanged))
+	o.folk.pool = o.pool
 	o.cfg.limits.Since = o.began // the agent's start is in it: the controller counts from the container's, and must not be first
 	return err
 }
@@ -124,6 +129,9 @@ func (o *oneShot) carryOut(signals <-chan os.Signal) wire.Envelope {
 		o.log.Error("the agent could not be ended", "cause", err)
 		e.Warnings = append(e.Warnings, "the agent could not be ended: "+err.Error())
 		return e
+	}
+	if err := o.folk.close(); err != nil {
+		o.log.Warn("the transcript could not be stored", "cause", err)
 	}
 	if err := <-ended; err != nil && !o.sent.Load() && e.Outcome == wire.OutcomeFailed {
 		return unstarted(err) // it could not be started

@@ -26,6 +26,7 @@ type harness struct {
 	cfg    serveConfig
 	log    *slog.Logger
 	agents *agents
+	folk   *people
 	door   *door
 	fatal  chan error // what ends the harness although nobody asked it to
 
@@ -36,9 +37,18 @@ type harness struct {
 }
 
 func newHarness(cfg serveConfig, log *slog.Logger) *harness {
-	h := &harness{cfg: cfg, log: log, agents: &agents{standing: cfg.goal}, fatal: make(chan error, 1)}
-	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: cfg.acpListen, Keys: cfg.keys, Log: log, Now: time.Now, Ended: h.fail})}
-	return h
+	return &harness{cfg: cfg, log: log, agents: &agents{standing: cfg.goal}, fatal: make(chan error, 1)}
+}
+
+// assemble makes the agents, where people meet them, and the door to there. Nothing is started.
+func (h *harness) assemble(ctx context.Context, environ, agentEnv []string) (err error) {
+	if h.folk, err = newPeople(&h.cfg.config, environ, h.cfg.session, h.log); err != nil {
+		return err
+	}
+	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: h.cfg.acpListen, Keys: h.cfg.keys, Clients: h.folk, Log: h.log, Now: time.Now, Ended: h.fail})}
+	h.agents.pool, err = standing.New(h.cfg.pool(agentEnv, h.cfg.concurrency, h.folk.hub, h.log, func(info wire.AgentInfo) { h.agentChanged(ctx, info) }))
+	h.folk.pool = h.agents.pool
+	return err
 }
 
 // serve boots in the order of SPEC.md, Harness, and blocks until the harness ended.
@@ -66,9 +76,14 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 	h := newHarness(cfg, log)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	h.agents.pool, err = standing.New(cfg.pool(agentEnv, cfg.concurrency, log, func(info wire.AgentInfo) { h.agentChanged(ctx, info) }))
+	if who != nil || older != nil {
+		err = h.openJournal() // first: its lock says that the directory is ours
+	}
+	if err == nil {
+		err = h.assemble(ctx, environ, agentEnv)
+	}
 	if err != nil {
-		return err
+		return errors.Join(err, h.closeDelivery())
 	}
 	switch {
 	case who != nil:
@@ -84,12 +99,8 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 	return h.stand(ctx, signals)
 }
 
-// openDelivery opens the journal, then the listener. Deliveries are refused until an agent answers.
+// openDelivery opens the listener. Deliveries are refused until an agent answers.
 func (h *harness) openDelivery(ctx context.Context, who credentials) error {
-	var err error
-	if err = h.openJournal(); err != nil {
-		return err
-	}
 	deliveries, err := server.New(server.Config{
 		Identity: who.identity, Keys: who.keys, Scheme: wire.Scheme(h.cfg.deliveryScheme), Journal: h.journal, Runner: h.agents, Concurrency: h.cfg.concurrency, Queue: h.cfg.queue,
 		Version: version(), Now: time.Now, Log: h.log,
@@ -170,7 +181,7 @@ func (h *harness) stand(ctx context.Context, signals <-chan os.Signal) error {
 			errs = append(errs, <-ended)
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, h.folk.close())...)
 }
 
 // drain closes port 4000, lets work finish and be handed over, and stops early at a second signal.

@@ -17,15 +17,15 @@ func (c *Conn) send(method string, params any, first func(jsontext.Value)) (*Cal
 	if err != nil {
 		return nil, err
 	}
-	return call, c.ask(call, trimNewline(line))
+	return call, c.ask(call, trimNewline(line), nil)
 }
 
 // Forward sends a client's request. Every byte but the id and a session's prefix is the client's, and answered is called with every byte of the
 // answer, in the agent's order, by the goroutine that reads the agent. answered is called once, with an error where no answer
 // will come: those of Conn.Call. It is not called when Forward returns an error.
-func (c *Conn) Forward(f *Frame, answered func(*Frame, error)) (*Call, error) {
+func (c *Conn) Forward(f *Frame, by any, answered func(*Frame, error)) (*Call, error) {
 	call := &Call{id: c.nextID.Add(1), answered: answered}
-	return call, c.ask(call, oneLine(f.WithID(idText(call.id))))
+	return call, c.ask(call, oneLine(f.WithID(idText(call.id))), by)
 }
 
 // oneLine replaces the newlines between a message's parts: within a string there is none.
@@ -44,13 +44,13 @@ func (c *Conn) Withdraw(call *Call) error {
 }
 
 // ask sends the request of a call. If it cannot be sent the call is forgotten.
-func (c *Conn) ask(call *Call, raw []byte) error {
+func (c *Conn) ask(call *Call, raw []byte, by any) error {
 	f, _ := Parse(raw, Lenient)
 	call.method, call.session, call.done = f.Method, f.Session, make(chan struct{})
 	if err := c.register(call); err != nil {
 		return err
 	}
-	c.say(Said{Frame: f, Session: f.Session, Request: f.Method, ToAgent: true})
+	c.say(Said{Frame: f, Session: f.Session, Request: f.Method, ToAgent: true, By: by})
 	if err := c.out.push(append(f.stripped(c.cfg.Prefix), '\n')); err != nil {
 		if !c.forget(call) {
 			return nil // the end of the connection has settled it
@@ -86,15 +86,17 @@ func (c *Conn) Notify(method string, params any) error {
 	if err != nil {
 		return err
 	}
-	return c.notify(trimNewline(line))
+	return c.notify(trimNewline(line), nil)
 }
 
 // ForwardNotification sends a client's notification. Every byte but a session's prefix is the client's.
-func (c *Conn) ForwardNotification(f *Frame) error { return c.notify(oneLine(bytes.Clone(f.Raw))) }
+func (c *Conn) ForwardNotification(f *Frame, by any) error {
+	return c.notify(oneLine(bytes.Clone(f.Raw)), by)
+}
 
-func (c *Conn) notify(raw []byte) error {
+func (c *Conn) notify(raw []byte, by any) error {
 	f, _ := Parse(raw, Lenient)
-	c.say(Said{Frame: f, Session: f.Session, Request: f.Method, ToAgent: true})
+	c.say(Said{Frame: f, Session: f.Session, Request: f.Method, ToAgent: true, By: by})
 	return c.out.push(append(f.stripped(c.cfg.Prefix), '\n'))
 }
 

@@ -234,6 +234,12 @@ func (f *Frame) replace(p part, with []byte) []byte {
 // WithID is the message with another id; every other byte stays. It must have one.
 func (f *Frame) WithID(id []byte) []byte { return f.replace(f.id, id) }
 
+// WithParams is the message with other params.
+func (f *Frame) WithParams(params []byte) []byte { return f.replace(f.params, params) }
+
+// WithResult is the message with another result.
+func (f *Frame) WithResult(result []byte) []byte { return f.replace(f.result, result) }
+
 // prefixed is the frame with its session's id made unique among several agents.
 func (f Frame) prefixed(prefix string, options jsontext.Options) Frame {
 	if prefix == "" || f.session.to == 0 {

@@ -214,29 +214,29 @@ func (r *Request) Answer(result any) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.answer(trimNewline(line))
+	_, err = r.answer(trimNewline(line), nil)
 	return err
 }
 
 // Fail answers with an error.
 func (r *Request) Fail(code int, why string) error {
-	_, err := r.answer(trimNewline(failure(r.id, code, why)))
+	_, err := r.answer(trimNewline(failure(r.id, code, why)), nil)
 	return err
 }
 
 // Forward answers with a client's answer, of which every byte but the id is kept. It tells whether this was the first answer.
-func (r *Request) Forward(f *Frame) bool {
-	first, _ := r.answer(oneLine(f.WithID(r.id))) // a connection that is gone shows elsewhere
+func (r *Request) Forward(f *Frame, by any) bool {
+	first, _ := r.answer(oneLine(f.WithID(r.id)), by) // a connection that is gone shows elsewhere
 	return first
 }
 
-func (r *Request) answer(raw []byte) (first bool, err error) {
+func (r *Request) answer(raw []byte, by any) (first bool, err error) {
 	now := r.conn.cfg.Now()
 	if !r.settled.CompareAndSwap(nil, &now) {
 		return false, nil
 	}
 	f, _ := Parse(raw, Lenient)
-	r.conn.say(Said{Frame: f, Session: r.Session, Request: r.Method, ToAgent: true})
+	r.conn.say(Said{Frame: f, Session: r.Session, Request: r.Method, ToAgent: true, By: by})
 	return true, r.conn.out.push(append(raw, '\n'))
 }
 

@@ -12,6 +12,8 @@ type Said struct {
 	Request string
 	// ToAgent tells its direction. Unsaid is an answer that the connection makes up for a request that the agent will never answer.
 	ToAgent, Unsaid bool
+	// By is whom Forward, ForwardNotification or Request.Forward was told that the message is from.
+	By any
 }
 
 // Watcher is told of everything that is said, in order for each session: a request before its answer, an answer after all that

@@ -218,6 +218,12 @@ func (p *Pool) State() wire.AgentInfo {
 	return p.info
 }
 
+// OpenDir makes a fresh directory for a session that is nobody's turn. It is kept until CloseDir and a while longer.
+func (p *Pool) OpenDir() (string, error) { return p.home.open() }
+
+// CloseDir says that no session is in the directory any more; one that OpenDir did not make is left alone.
+func (p *Pool) CloseDir(dir string) { p.home.close(dir) }
+
 // rose and fell count the agents that answer.
 func (p *Pool) rose(name, version string) {
 	p.change(func() {

@@ -64,6 +64,9 @@ var profiles = map[string]profile{
 	},
 }
 
+// PromptBytes is the longest prompt message that the agent of this name takes.
+func PromptBytes(agent string) int { return profileOf(agent).promptBytes }
+
 func profileOf(agent string) profile {
 	p := profiles[agent]
 	if p.promptBytes == 0 {

@@ -28,6 +28,11 @@ func (p Policy) decide(r *router.Request) acp.RequestPermissionOutcome {
 	return acp.NewRequestPermissionOutcomeCancelled()
 }
 
+// Settle answers a permission question as the policy has it when nobody else does.
+func (p Policy) Settle(r *router.Request) {
+	_ = r.Answer(acp.RequestPermissionResponse{Outcome: p.decide(r)}) // a connection that is gone shows elsewhere
+}
+
 // maxOpenQuestions bounds the permission questions of one turn that wait for people; what comes beyond is denied at once.
 const maxOpenQuestions = 64
 
@@ -42,7 +47,7 @@ type questions struct {
 
 // take decides what becomes of a question: it returns what is left to do, which must be done without a lock.
 func (q *questions) take(r *router.Request) func() {
-	byPolicy := func() { _ = r.Answer(acp.RequestPermissionResponse{Outcome: q.policy.decide(r)}) }
+	byPolicy := func() { q.policy.Settle(r) }
 	switch {
 	case q.stopping:
 		return func() { _ = r.Cancel() }

@@ -1,0 +1,192 @@
+package attach
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/hearthdev/hearth/runtime/transcript"
+)
+
+// Bounds of what waits for a client.
+const (
+	maxOutbox    = 16 << 20 // bytes, beyond the message that is being written
+	itemBytes    = 128      // what a waiting message takes beside its bytes
+	replayBytes  = 1 << 20  // read of a transcript at once, and one entry more
+	replayBeyond = 1 << 10  // entries read of it at once
+)
+
+// Why a client's connection ends.
+var (
+	ErrSlow   = errors.New("the client does not read what is sent to it")
+	ErrClosed = errors.New("the connection is closed")
+)
+
+// item is a message that waits, or a stretch of a transcript that is read when its turn comes: until then it costs nothing.
+type item struct {
+	message Message
+
+	replay   *transcript.Book
+	next, to uint64
+}
+
+// outbox is what waits for one client, in order. Whoever fills it never waits.
+type outbox struct {
+	wake chan struct{}
+	over chan struct{} // closed with err
+
+	mu    sync.Mutex
+	items []*item
+	size  int
+	err   error
+
+	pump  sync.Mutex // held by Next
+	ready []Message  // of the replay that is first
+}
+
+func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1), over: make(chan struct{})} }
+
+// push adds a message. One of any size is taken when nothing waits.
+func (o *outbox) push(m Message) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.add(m)
+}
+
+func (o *outbox) add(m Message) {
+	cost := len(m.Data) + itemBytes
+	switch {
+	case o.err != nil:
+		return
+	case o.size > 0 && o.size+cost > maxOutbox:
+		o.shut(ErrSlow)
+		return
+	}
+	o.size += cost
+	o.items = append(o.items, &item{message: m})
+	o.signal()
+}
+
+// follow adds what a client sees of the entry of a transcript. Right behind a replay that ends before it the replay goes on instead.
+func (o *outbox) follow(book *transcript.Book, seq uint64, seen []Message) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if n := len(o.items); n > 0 && o.items[n-1].replay == book && o.items[n-1].to+1 == seq {
+		o.items[n-1].to = seq
+		return
+	}
+	for _, m := range seen {
+		o.add(m)
+	}
+}
+
+// replay adds what there is of a transcript so far.
+func (o *outbox) replay(book *transcript.Book, session string) {
+	to := book.Last()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err == nil && to > 0 {
+		o.items = append(o.items, &item{message: Message{Session: session}, replay: book, next: 1, to: to})
+		o.signal()
+	}
+}
+
+func (o *outbox) signal() {
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (o *outbox) close(why error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.shut(why)
+}
+
+func (o *outbox) shut(why error) {
+	if o.err == nil {
+		o.err, o.items, o.size = why, nil, 0
+		close(o.over)
+	}
+}
+
+// next waits for the next message.
+func (o *outbox) next(ctx context.Context) (Message, error) {
+	o.pump.Lock()
+	defer o.pump.Unlock()
+	for {
+		if len(o.ready) > 0 {
+			m := o.ready[0]
+			o.ready[0] = Message{}
+			o.ready = o.ready[1:]
+			return m, nil
+		}
+		first, m, err := o.pop()
+		switch {
+		case err != nil:
+			o.ready = nil
+			return Message{}, err
+		case first != nil:
+			o.read(first)
+			continue
+		case m != nil:
+			return *m, nil
+		}
+		select {
+		case <-o.wake:
+		case <-o.over:
+		case <-ctx.Done():
+			return Message{}, ctx.Err()
+		}
+	}
+}
+
+// pop takes the first message. A replay stays first while it is read, so that what follows it can still be added to it.
+func (o *outbox) pop() (*item, *Message, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return nil, nil, o.err
+	}
+	for len(o.items) > 0 {
+		first := o.items[0]
+		if first.replay != nil && first.next <= first.to {
+			return &item{message: first.message, replay: first.replay, next: first.next, to: first.to}, nil, nil
+		}
+		o.items[0] = nil
+		o.items = o.items[1:]
+		if first.replay == nil {
+			o.size -= len(first.message.Data) + itemBytes
+			return nil, &first.message, nil
+		}
+	}
+	return nil, nil, nil
+}
+
+// errEnough ends reading for now.
+var errEnough = errors.New("enough for now")
+
+// read expands some of the replay that is first.
+func (o *outbox) read(part *item) {
+	bytes, next := 0, part.next
+	to := min(part.to, part.next+replayBeyond-1)
+	_ = part.replay.Read(part.next, to, func(e transcript.Entry) error { // what cannot be read is a Note
+		next = e.Seq + 1
+		for _, data := range view(part.message.Session, e) {
+			o.ready = append(o.ready, Message{Session: part.message.Session, Data: data})
+		}
+		if bytes += len(e.Frame); bytes >= replayBytes {
+			return errEnough
+		}
+		return nil
+	})
+	if next == part.next {
+		next = to + 1 // nothing is there that could be told
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.items) > 0 {
+		o.items[0].next = next
+	}
+}

@@ -1,0 +1,122 @@
+package attach
+
+import (
+	"bytes"
+
+	"github.com/coder/acp-go-sdk"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hearthdev/hearth/runtime/router"
+)
+
+const methodCancelRequest = "$/cancel_request"
+
+// stand is one life of the agent of a slot. It hears all that is said to that agent and by it.
+type stand struct {
+	hub  *Hub
+	slot int
+
+	// Of the hub's lock.
+	conn    *router.Conn // nil until the agent answers
+	agent   router.Agent
+	fallen  bool
+	early   map[string]*session // that nobody has claimed yet
+	opening map[string]string   // by the id of a session/new under way: its directory
+}
+
+// up tells whether the agent can be talked to. The hub's lock is held.
+func (st *stand) up() bool { return st != nil && st.conn != nil && !st.fallen }
+
+// link is the connection to the agent, if it can be talked to.
+func (st *stand) link() (*router.Conn, router.Agent, bool) {
+	if st == nil {
+		return nil, router.Agent{}, false
+	}
+	st.hub.mu.Lock()
+	defer st.hub.mu.Unlock()
+	return st.conn, st.agent, st.up()
+}
+
+// Said implements router.Watcher.
+func (st *stand) Said(m router.Said) bool {
+	if m.Session == "" {
+		st.aside(m)
+		return false
+	}
+	s := st.find(m)
+	return s != nil && s.said(st, m)
+}
+
+// find is the session that a message belongs to; nil when nobody wants to know any more.
+func (st *stand) find(m router.Said) *session {
+	h := st.hub
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	opened := m.Request == acp.AgentMethodSessionNew && !m.ToAgent
+	s := h.sessions[m.Session]
+	if s != nil && !opened {
+		return s
+	}
+	s = st.early[m.Session]
+	if s == nil && !st.fallen && !m.ToAgent {
+		if len(st.early) >= maxEarly {
+			if !opened {
+				return nil
+			}
+			for id := range st.early {
+				delete(st.early, id)
+				break
+			}
+		}
+		s = newSession(h, m.Session, st)
+		st.early[m.Session] = s
+	}
+	if opened && s != nil {
+		s.cwd = st.opening[string(m.ID())]
+		delete(st.opening, string(m.ID()))
+	}
+	return s
+}
+
+// aside is what belongs to no session.
+func (st *stand) aside(m router.Said) {
+	switch {
+	case m.Request == acp.AgentMethodSessionNew:
+		st.hub.mu.Lock()
+		defer st.hub.mu.Unlock()
+		if delete(st.opening, string(m.ID())); m.ToAgent && m.Method != "" {
+			st.opening[string(m.ID())] = text(readObject(m.Params()).get("cwd"))
+		}
+	case m.ToAgent || m.Method == "" || m.ID() != nil:
+	case m.Method == methodCancelRequest:
+		st.withdrawn(readObject(m.Params()).get("requestId"))
+	default:
+		data := bytes.ToValidUTF8(m.Raw, []byte("\uFFFD"))
+		for _, c := range st.hub.greeted() {
+			c.out.push(Message{Data: data})
+		}
+	}
+}
+
+// withdrawn ends a question that the agent does not want answered any more.
+func (st *stand) withdrawn(id jsontext.Value) {
+	for _, q := range st.hub.questions() {
+		if q.stand == st && bytes.Equal(q.request.ID(), id) {
+			_ = q.request.Fail(codeCancelled, "cancelled") // said hears of it and tells those who were asked
+		}
+	}
+}
+
+// Asked implements router.Watcher: the questions of clients' own sessions.
+func (st *stand) Asked(r *router.Request) bool {
+	s := st.hub.session(r.Session)
+	if s == nil || !s.own() {
+		return false
+	}
+	otherwise := func() { _ = r.Fail(codeMethodNotFound, "method not found: "+r.Method) }
+	if r.Method == acp.ClientMethodSessionRequestPermission {
+		otherwise = func() { st.hub.cfg.Policy.Settle(r) }
+	}
+	st.hub.offer(st, s, r, otherwise)
+	return true
+}

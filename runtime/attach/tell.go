@@ -1,0 +1,183 @@
+package attach
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hearthdev/hearth/runtime/router"
+	"github.com/hearthdev/hearth/runtime/transcript"
+)
+
+// greeting is what clients are told of the harness, in _meta.hearth of the answer to initialize.
+type greeting struct {
+	Version  string            `json:"version"`
+	Agent    map[string]string `json:"agent"`
+	Access   string            `json:"access"`
+	Steering Steering          `json:"steering"`
+}
+
+var accessNames = map[Access]string{None: "none", View: "view", Steer: "steer"}
+
+// greet answers initialize with the agent's own answer: what the harness does itself, to load and to list sessions, is added.
+func (c *Client) greet(f *router.Frame) *refusal {
+	h := c.hub
+	h.mu.Lock()
+	var st *stand
+	for _, slot := range slices.Sorted(maps.Keys(h.stands)) {
+		if h.stands[slot].up() {
+			st = h.stands[slot]
+			break
+		}
+	}
+	h.mu.Unlock()
+	_, agent, up := st.link()
+	if !up {
+		return refuse(CodeGone, "no agent answers: try again")
+	}
+	result := readObject(agent.Answer)
+	can := readObject(result.get("agentCapabilities"))
+	sessions := readObject(can.get("sessionCapabilities"))
+	for _, name := range []string{"list", "resume"} {
+		if sessions.get(name).Kind() != '{' {
+			sessions = sessions.set(name, []byte("{}"))
+		}
+	}
+	can = can.set("loadSession", []byte("true")).set("sessionCapabilities", sessions.encode())
+	result = result.set("agentCapabilities", can.encode()).with("_meta", "hearth", encode(greeting{
+		Version: h.cfg.Version, Agent: map[string]string{"name": agent.Name, "version": agent.Version},
+		Access: accessNames[c.access], Steering: h.cfg.Steering,
+	}))
+	c.mu.Lock()
+	c.greeted = true
+	c.mu.Unlock()
+	data := bytes.ToValidUTF8(result.encode(), []byte("\uFFFD"))
+	c.reply("", f, data)
+	return nil
+}
+
+// listed is a session in the answer to session/list.
+type listed struct {
+	SessionID string              `json:"sessionId"`
+	Cwd       string              `json:"cwd"`
+	Title     string              `json:"title,omitempty"`
+	UpdatedAt string              `json:"updatedAt"`
+	Meta      map[string]toldMeta `json:"_meta"`
+}
+
+// toldMeta is what clients are told of a session, in _meta.hearth.
+type toldMeta struct {
+	runInfo
+	// Live tells whether something may still be said in it.
+	Live bool `json:"live"`
+}
+
+func (s *session) told() toldMeta { return toldMeta{s.run, !s.over} }
+
+// list is the answer to session/list: all sessions, those where something was said last first.
+func (h *Hub) list() []byte {
+	h.mu.Lock()
+	all := slices.Collect(maps.Values(h.sessions))
+	h.mu.Unlock()
+	sessions := make([]listed, 0, len(all))
+	for _, s := range all {
+		sessions = append(sessions, s.listed())
+	}
+	slices.SortFunc(sessions, func(a, b listed) int {
+		return cmp.Or(cmp.Compare(b.UpdatedAt, a.UpdatedAt), cmp.Compare(a.SessionID, b.SessionID))
+	})
+	return encode(map[string]any{"sessions": sessions})
+}
+
+func (s *session) listed() listed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := listed{
+		SessionID: s.id, Cwd: cmp.Or(s.cwd, "/"), UpdatedAt: s.at.UTC().Format(time.RFC3339Nano),
+		Meta: map[string]toldMeta{"hearth": s.told()},
+	}
+	if s.run.Run != nil {
+		l.Title = "run " + s.run.Run.Namespace + "/" + s.run.Run.Name
+	}
+	return l
+}
+
+// names tells whether params have the id of a session that can only be watched, wherever it stands: methods that nobody here
+// knows may call it by another name.
+func (h *Hub) names(params jsontext.Value) bool {
+	if h.cfg.Steering == SteerRuns {
+		return false
+	}
+	watched := h.watched()
+	d := jsontext.NewDecoder(bytes.NewReader(params), router.Lenient)
+	for {
+		t, err := d.ReadToken()
+		if err != nil {
+			return false
+		}
+		if t.Kind() == '"' && watched[t.String()] {
+			return true
+		}
+	}
+}
+
+// watched are the ids of delivered runs' sessions, with and without what tells agents apart.
+func (h *Hub) watched() map[string]bool {
+	h.mu.Lock()
+	all := slices.Collect(maps.Values(h.sessions))
+	several := len(h.stands) > 1
+	h.mu.Unlock()
+	ids := map[string]bool{}
+	for _, s := range all {
+		s.mu.Lock()
+		if s.delivered {
+			ids[s.id] = true
+			if _, bare, prefixed := strings.Cut(s.id, "."); prefixed && several {
+				ids[bare] = true
+			}
+		}
+		s.mu.Unlock()
+	}
+	return ids
+}
+
+// standOf is the agent that a session's id belongs to; nil when none stands.
+func (h *Hub) standOf(id string) *stand {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	slot := 0
+	if number, _, prefixed := strings.Cut(id, "."); prefixed && len(h.stands) > 1 {
+		slot, _ = strconv.Atoi(number)
+	}
+	return h.stands[slot]
+}
+
+// remembered is the session of a transcript that an earlier boot left.
+func remembered(h *Hub, book *transcript.Book) *session {
+	header := book.Header()
+	if header.Session == "" {
+		return nil
+	}
+	s := newSession(h, header.Session, nil)
+	s.books, s.at = []*transcript.Book{book}, header.Begun
+	if header.Run.UID == "" {
+		return s
+	}
+	s.delivered, s.over = true, true
+	s.run = runInfo{Run: &runName{header.Run.Namespace, header.Run.Name, header.Run.UID}, Attempt: header.Attempt, State: stateEnded}
+	_ = book.Read(book.Last(), book.Last(), func(e transcript.Entry) error {
+		var last runInfo
+		if e.Direction == transcript.Note && json.Unmarshal(e.Frame, &last) == nil && last.State == stateEnded {
+			s.run.Outcome, s.run.Reason = last.Outcome, last.Reason
+		}
+		return nil
+	})
+	return s
+}

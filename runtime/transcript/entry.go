@@ -62,14 +62,16 @@ const (
 
 // Stands tells how many entries this one stands for: 1, but for a Note about missing ones.
 func (e Entry) Stands() uint64 {
-	if e.Direction != Note {
-		return 1
-	}
+	return min(max(e.remark().Entries, 1), max(e.Seq, 1))
+}
+
+// remark is a Note's frame; zero where the entry is no Note about missing ones.
+func (e Entry) remark() Remark {
 	var r Remark
-	if json.Unmarshal(e.Frame, &r) != nil || !slices.Contains([]Missing{Dropped, Lost, Torn, TooLong}, r.Note) {
-		return 1
+	if e.Direction != Note || json.Unmarshal(e.Frame, &r) != nil || !slices.Contains([]Missing{Dropped, Lost, Torn, TooLong}, r.Note) {
+		return Remark{}
 	}
-	return min(max(r.Entries, 1), max(e.Seq, 1))
+	return r
 }
 
 // remark is the Note for the entries from the first to the last.

@@ -70,6 +70,7 @@ func TestAFullDiskFailsNobodyAndIsNoted(t *testing.T) {
 			last := b.Append(FromAgent, []byte(`1`)).Seq
 			want := []string{`1 "kept"`, fmt.Sprintf(`%d {"note":"lost","entries":%d}`, last-1, last-2), fmt.Sprintf("%d 1", last)}
 			assert.Equal(t, want, told(read(t, b, 1, 9)))
+			assert.Equal(t, []string{fmt.Sprintf(`%d {"note":"lost","entries":1}`, last-1), want[2]}, told(read(t, b, last-1, last)), "of the Note what was asked for")
 			require.NoError(t, b.Close())
 			assert.Equal(t, want, told(read(t, open(t, cfg).List()[0], 1, 9)), "after a new start")
 			content, err := os.ReadFile(filepath.Join(cfg.Dir, onlyPart))

@@ -78,10 +78,13 @@ func (r *reading) scan(s stretch) error {
 		if err != nil || e.Seq != seq {
 			continue
 		}
-		if stands := e.Stands(); seq-r.next >= stands {
+		switch stands := e.Stands(); {
+		case seq-r.next >= stands:
 			if err := r.gap(Lost, seq-stands); err != nil {
 				return err
 			}
+		case seq-r.next < stands-1: // a Note about earlier ones, too, which were not asked for
+			e = remark(e.remark().Note, r.next, seq, e.Time)
 		}
 		r.next = seq + 1
 		if err := r.yield(e); err != nil {

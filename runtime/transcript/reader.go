@@ -10,8 +10,8 @@ import (
 // ErrTorn says that the last line has no end: whoever wrote it was interrupted.
 var ErrTorn = errors.New("the transcript ends within a line")
 
-// Reader reads a transcript and takes nothing on trust: every line is whole and well-formed, and no number is missing that no Note
-// accounts for. Errors match ErrMalformed, ErrTorn or are the stream's.
+// Reader reads a transcript and takes nothing on trust: every line is whole and well-formed or empty, and no number is missing that
+// no Note accounts for. Errors match ErrMalformed, ErrTorn or are the stream's.
 type Reader struct {
 	r      *bufio.Reader
 	line   int
@@ -52,9 +52,12 @@ func (t *Reader) Next() (Entry, error) {
 }
 
 func (t *Reader) entry() (Entry, error) {
-	line, err := t.next(MaxFrameBytes + lineRoom)
-	if err != nil {
-		return Entry{}, err
+	var line []byte
+	for len(line) == 0 { // an empty one is a sign of life of whoever sends it
+		var err error
+		if line, err = t.next(MaxFrameBytes + lineRoom); err != nil {
+			return Entry{}, err
+		}
 	}
 	e, err := parseEntry(line)
 	if err != nil {

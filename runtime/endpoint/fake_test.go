@@ -28,7 +28,7 @@ var keys = Keys{View: viewKey, Steer: steerKey}
 // house is Clients of a test.
 type house struct {
 	full error
-	news string // what everybody is told who comes
+	news string        // what everybody is told who comes
 	in   chan *visitor // those who connected
 }
 

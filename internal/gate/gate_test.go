@@ -152,3 +152,32 @@ func TestAProofReachesTheGateThroughTLS(t *testing.T) {
 	require.NoError(t, bare.Close())
 	require.NoError(t, other.Close())
 }
+
+// Row 31: with HTTP/2 a connection has many requests under way; a stranger's few, and more end it.
+func TestAStrangerHasFewRequestsUnderWay(t *testing.T) {
+	g := New(nil, 2)
+	stranger, known := come(t, g, "a:1"), come(t, g, "b:1")
+	known.Proven()
+	enter := func(c *Conn) (func(), bool) { return Enter(With(t.Context(), c)) }
+	for range 3 * MaxStrangersRequests {
+		leave, ok := enter(stranger)
+		require.True(t, ok, "one after the other")
+		leave()
+		_, ok = enter(known)
+		require.True(t, ok)
+	}
+	for range MaxStrangersRequests {
+		_, ok := enter(stranger)
+		require.True(t, ok)
+	}
+	_, ok := enter(stranger)
+	assert.False(t, ok)
+	assert.True(t, stranger.closed)
+	assert.False(t, known.closed)
+	assert.Equal(t, 1, g.open)
+	_, ok = enter(stranger)
+	assert.False(t, ok, "nobody is answered on a closed connection")
+	leave, ok := Enter(t.Context())
+	assert.True(t, ok, "without a gate")
+	leave()
+}

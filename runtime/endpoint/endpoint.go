@@ -39,6 +39,8 @@ type Config struct {
 	Keys Keys
 	// Clients takes the clients that come. Without it, nobody can attach.
 	Clients Clients
+	// Transcripts are those of the runs that were carried out here. Without it there are none.
+	Transcripts Transcripts
 	// Now is the clock for deadlines of connections.
 	Now func() time.Time
 	// MaxConnections is the constant of that name unless set.
@@ -55,6 +57,7 @@ type Endpoint struct {
 	cfg    Config
 	guests *guests
 	rooms  *rooms
+	shelf  chan struct{} // a place for each transcript that is read
 
 	mu       sync.Mutex
 	server   *http.Server // nil while it is closed
@@ -78,7 +81,7 @@ func New(cfg Config) *Endpoint {
 	if cfg.longest == 0 {
 		cfg.longest = MaxMessageBytes
 	}
-	return &Endpoint{cfg: cfg, guests: newGuests(cfg.Clients, cfg.MaxConnections), rooms: newRooms()}
+	return &Endpoint{cfg: cfg, guests: newGuests(cfg.Clients, cfg.MaxConnections), rooms: newRooms(), shelf: make(chan struct{}, maxTranscripts)}
 }
 
 // Bind starts listening and says so in the log; it does nothing while it listens. The error names the address and, when another

@@ -37,7 +37,11 @@ func (e *Endpoint) handler() http.Handler {
 				e.acp(w, r, access, web) //nolint:contextcheck // a client's context is not its request's
 			}
 		default:
-			turnAway(w, r, http.StatusNotFound, wire.CodeNotFound, "no such endpoint; there are "+PathHealth+" and "+PathACP)
+			if uid, is := transcriptPath(r.URL.Path); !is {
+				turnAway(w, r, http.StatusNotFound, wire.CodeNotFound, "no such endpoint; there are "+PathHealth+", "+PathACP+" and "+pathRuns+"{uid}"+pathTranscript)
+			} else if _, ok := e.admit(w, r); ok {
+				e.transcript(w, r, uid)
+			}
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,7 +28,8 @@ type Book struct {
 	pending  uint64 // how many of the last entries could not be written, and no Note says so yet
 	lost     uint64
 	closed   bool
-	unsynced []string // parts that were finished since the last Sync
+	unsynced []string      // parts that were finished since the last Sync
+	news     chan struct{} // closed at the next entry, and at the end, if somebody waits
 }
 
 // Header is the transcript's.
@@ -71,6 +73,7 @@ func (b *Book) Append(dir Direction, frame []byte) Entry {
 		b.miss(err)
 	}
 	grown := b.index != before
+	b.tell()
 	b.mu.Unlock()
 	if grown {
 		b.store.prune()
@@ -206,6 +209,35 @@ func (b *Book) shorten() (freed int64, dropped bool) {
 	return b.drop(), true
 }
 
+// Wait waits until there are more entries than so many, which it tells, or until there will be none, or ctx ends.
+func (b *Book) Wait(ctx context.Context, after uint64) bool {
+	for {
+		b.mu.Lock()
+		more, closed := b.last > after, b.closed
+		if b.news == nil {
+			b.news = make(chan struct{})
+		}
+		news := b.news
+		b.mu.Unlock()
+		if more || closed {
+			return more
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// tell wakes those who wait; the lock is held.
+func (b *Book) tell() {
+	if b.news != nil {
+		close(b.news)
+		b.news = nil
+	}
+}
+
 // Sync returns when what was appended before is on the disk. Others go on appending.
 func (b *Book) Sync() error {
 	b.mu.Lock()
@@ -240,6 +272,7 @@ func (b *Book) Close() error {
 	}
 	b.settle(b.store.cfg.Now())
 	b.closed = true
+	b.tell()
 	if b.file != nil {
 		_ = b.file.Close()
 		b.file = nil

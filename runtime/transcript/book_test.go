@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -205,4 +206,28 @@ func TestTheStoreIsBounded(t *testing.T) {
 	assert.LessOrEqual(t, total, cfg.MaxBytes)
 	assert.Equal(t, []*Book{first, second}, s.List(), "the closed ones went first")
 	assert.Equal(t, string(frame(19, 600)), string(read(t, first, first.Last(), first.Last())[0].Frame))
+}
+
+// Whoever follows a transcript learns of each entry, and of its end.
+func TestWaitingForMore(t *testing.T) {
+	b := begin(t, open(t, config(t.TempDir())))
+	b.Append(FromAgent, frame(1, 0))
+	assert.True(t, b.Wait(t.Context(), 0), "it is there already")
+	told := make(chan bool)
+	for n := uint64(1); n < 100; n++ {
+		go func() { told <- b.Wait(t.Context(), n) }()
+		go func() { told <- b.Wait(t.Context(), n) }()
+		b.Append(ToAgent, frame(2, 0))
+		assert.True(t, <-told)
+		assert.True(t, <-told)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { told <- b.Wait(ctx, 100) }()
+	cancel()
+	assert.False(t, <-told, "nobody waits any more")
+	go func() { told <- b.Wait(t.Context(), 100) }()
+	require.NoError(t, b.Close())
+	assert.False(t, <-told, "no more will come")
+	assert.False(t, b.Wait(t.Context(), 100))
+	assert.True(t, b.Wait(t.Context(), 99), "what is there can be read")
 }

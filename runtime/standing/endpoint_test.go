@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -248,6 +249,29 @@ func TestAnEndpointIsOneAgent(t *testing.T) {
 	require.NoError(t, err)
 	_, err = New(Config{Endpoint: e, Concurrency: 2, DataDir: "/tmp"})
 	require.ErrorContains(t, err, "concurrency 2: expected 1 with an endpoint")
+}
+
+// SPEC.md, Agents by endpoint: a session of a goose that died loads again from its store, both ways.
+func TestGooseSessionsLoadAgainAfterItDied(t *testing.T) {
+	t.Cleanup(func() { served = false })
+	for _, served = range []bool{false, true} {
+		g := standGoose(t)
+		cfg, home := servedElsewhere(t, g.standing), newWorkshop(t.TempDir())
+		first, err := raise(t.Context(), cfg, home, 0)
+		require.NoError(t, err)
+		call, err := first.session.Prompt("say: kept")
+		require.NoError(t, err)
+		<-call.Done()
+		require.NoError(t, syscall.Kill(first.pid(), syscall.SIGKILL))
+		<-first.conn.Done()
+		require.ErrorContains(t, first.conn.Err(), "agent process was killed by SIGKILL")
+		second, err := raise(t.Context(), cfg, home, 0)
+		require.NoError(t, err)
+		assert.True(t, second.info.Loads)
+		_, err = second.conn.Call(t.Context(), "session/load", map[string]any{"sessionId": first.session.ID, "cwd": first.dir, "mcpServers": []any{}})
+		assert.NoError(t, err, "served %t", served)
+		require.NoError(t, second.end(t.Context()))
+	}
 }
 
 // The keys of no contract reach what goose starts: not in its environment, and not in that of its parents (R26).

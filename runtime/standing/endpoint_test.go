@@ -226,15 +226,17 @@ func TestAServerOfOursThatDropsItsConnectionIsEnded(t *testing.T) {
 	t.Cleanup(func() { served = false })
 	s := stand(t, nil)
 	s.ready()
-	a, err := raise(t.Context(), servedElsewhere(t, s), newWorkshop(t.TempDir()), 1)
+	cfg := servedElsewhere(t, s)
+	line, err := dial.Open(t.Context(), dial.Spec{Command: cfg.Command, Env: cfg.Env, Marker: "drops", Endpoint: cfg.Endpoint, Grace: cfg.EndGrace})
 	require.NoError(t, err)
-	_, err = io.WriteString(a.line.Out, "no message\n") // which the scripted agent hangs up on
+	_, err = io.WriteString(line.Out, "no message\n") // which the scripted agent hangs up on
 	require.NoError(t, err)
-	<-a.conn.Done()
-	require.ErrorContains(t, a.conn.Err(), "the connection was lost: the server closed it; its process was ended")
-	assert.Equal(t, "the connection was lost: the server closed it", a.line.How())
-	assert.True(t, a.gone())
-	requireGone(t, a.pid())
+	_, err = io.ReadAll(line.In)
+	require.Error(t, err)
+	require.ErrorContains(t, line.Cause(), "the connection was lost: the server closed it; its process was ended")
+	assert.Equal(t, "the connection was lost: the server closed it", line.How())
+	requireGone(t, line.Process().PID())
+	assert.NoError(t, line.Out.Close())
 }
 
 // servedElsewhere is the pool's configuration with an endpoint of its own.

@@ -30,8 +30,8 @@ func TestBadInputGetsOneClearMessage(t *testing.T) {
 		code int
 		says []string
 	}{
-		"no command":             {args: []string{}, code: 2, says: []string{"expected serve, run or version"}},
-		"unknown command":        {args: []string{"server"}, code: 2, says: []string{`"server"`, "expected serve, run or version"}},
+		"no command":             {args: []string{}, code: 2, says: []string{"expected serve, run, check or version"}},
+		"unknown command":        {args: []string{"server"}, code: 2, says: []string{`"server"`, "expected serve, run, check or version"}},
 		"unknown flag":           {args: []string{"serve", "--quue=1"}, code: 2, says: []string{"unknown flag: --quue", "usage:"}},
 		"no agent command":       {args: []string{"serve"}, code: 2, says: []string{"no agent command", "goose acp", "--endpoint"}},
 		"endpoint elsewhere":     {env: []string{"HEARTH_ENDPOINT=ws://10.0.0.1:4001/acp"}, code: 1, says: []string{"--endpoint (HEARTH_ENDPOINT): host: ", "on a loopback address"}},

@@ -252,7 +252,7 @@ func TestTheRootSecretIsOutOfTheAgentsReach(t *testing.T) {
 			require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // nobody starts what is in it
 		}
 	}
-	p.env = []string{"KONVEYOR_ACP_SECRET_KEY=another-secret"}
+	p.env = []string{"KONVEYOR_ACP_SECRET_KEY=another-secret-of-an-older-platform"}
 	b := p.ready()
 	b.accepted("run", "env: HEARTH_DELIVERY_TOKEN ;; env: KONVEYOR_ACP_SECRET_KEY ;; env: HEARTH_QUEUE ;; env: POD_NAME", wire.StateFinished)
 	e := b.attempt("run").Envelope

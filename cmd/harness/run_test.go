@@ -96,7 +96,7 @@ func TestAOneShotHarnessEndsWithItsCodeAndEnvelope(t *testing.T) {
 func TestAOneShotHarnessIsReadyWhileItsAgentAnswers(t *testing.T) {
 	gate := filepath.Join(t.TempDir(), "gate")
 	k := newTask(t, "env: HEARTH_ACP_VIEW_KEY ;; env: KONVEYOR_ACP_SECRET_KEY ;; env: POD_NAME ;; wait: "+gate)
-	k.env = []string{"KONVEYOR_ACP_SECRET_KEY=" + token}
+	k.env = []string{"KONVEYOR_ACP_SECRET_KEY=another-" + token}
 	b := k.start()
 	address := b.acp()
 	assert.False(t, refuses(t, address))

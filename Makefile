@@ -26,8 +26,8 @@ demo-down: cluster-down ## remove everything the demo made
 
 .PHONY: test
 test: setup envtest-assets ## all tests but end-to-end: unit, real API server, real goose
-	@goose=$$(hack/goose/install.sh); assets=$$(hack/cluster/cluster assets); \
-	KUBEBUILDER_ASSETS=$$assets HEARTH_GOOSE=$$goose HEARTH_REQUIRE_REAL=1 \
+	@goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); assets=$$(hack/cluster/cluster assets); \
+	KUBEBUILDER_ASSETS=$$assets HEARTH_GOOSE=$$goose HEARTH_PEERS=$$peers HEARTH_REQUIRE_REAL=1 \
 	  CGO_ENABLED=1 go test -race -shuffle=on -p $(PARALLEL) -timeout 15m ./...
 	@go test -count=1 -run 'CostsLittleMemory|ALineOf64MiB' ./controller/deliver ./cli/connect # what the race detector would distort or slow down
 	@for m in hack/cluster hack/image hack/licences; do (cd $$m && CGO_ENABLED=1 go test -race -shuffle=on ./...); done
@@ -35,6 +35,12 @@ test: setup envtest-assets ## all tests but end-to-end: unit, real API server, r
 .PHONY: e2e
 e2e: setup ## end-to-end tests on a real kubelet with real goose (root)
 	@go test -tags e2e -count=1 -timeout 20m -parallel 4 -v ./test/e2e
+
+.PHONY: compatibility
+compatibility: setup ## write docs/compatibility.md from what all clients and agents do (HEARTH_SLOW= leaves opencode as it is)
+	@goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); opencode=$$(test/peers/install.sh opencode); \
+	HEARTH_GOOSE=$$goose HEARTH_PEERS=$$peers HEARTH_OPENCODE=$$opencode HEARTH_REQUIRE_REAL=1 HEARTH_SLOW=$${HEARTH_SLOW-1} \
+	  go test -count=1 -timeout 15m -run TestCompatibility ./test/peers -update
 
 .PHONY: latency readiness-lag
 latency: setup ## print how long 50 sequential deliveries take on the cluster (root)
@@ -50,6 +56,8 @@ slow: setup ## what does not fit the time of every change: clusters killed at ev
 	@HEARTH_CLUSTER_TEST=1 go -C hack/cluster test -count=1 -v -timeout 30m ./e2e
 	@HEARTH_SLOW=1 go test -count=1 -timeout 30m -run TestAWrongRuntime ./test/conformance
 	@HEARTH_SLOW=1 HEARTH_GOOSE=$$(hack/goose/install.sh) go test -count=1 -timeout 30m -run ByEndpoint ./runtime/standing
+	@goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); opencode=$$(test/peers/install.sh opencode); \
+	HEARTH_GOOSE=$$goose HEARTH_PEERS=$$peers HEARTH_OPENCODE=$$opencode HEARTH_REQUIRE_REAL=1 HEARTH_SLOW=1 go test -count=1 -timeout 15m ./test/peers
 	@$(MAKE) fuzz
 
 .PHONY: fuzz

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,10 +44,18 @@ func forward(ctx context.Context, config *rest.Config, namespace, name string, p
 		return nil, ctx.Err()
 	case d := <-done:
 		if d.err != nil {
-			return nil, fmt.Errorf("port-forward to Pod %s: %w", name, d.err)
+			return nil, refusedForward(fmt.Errorf("port-forward to Pod %s: %w", name, d.err))
 		}
 		return open(d.conn, name, port)
 	}
+}
+
+// refusedForward makes final what the API server refuses. Of its answer to an upgrade only the text is left.
+func refusedForward(err error) error {
+	if text := err.Error(); strings.Contains(text, "forbidden") || strings.Contains(text, "Unauthorized") {
+		return Final{err}
+	}
+	return err
 }
 
 // forwardDialer tunnels through a WebSocket, and falls back to SPDY where there is a proxy or an API server that does not.

@@ -173,6 +173,13 @@ func TestTheKeyIsTheBestThatAPersonMayRead(t *testing.T) {
 	assert.EqualError(t, err, "Secret reviewer-acp-steer has no secret-key")
 }
 
+// A right that is missing does not come by asking again; a Pod that does not listen yet may.
+func TestAPortForwardThatIsForbiddenIsFinal(t *testing.T) {
+	forbidden := errors.New(`unable to upgrade connection: pods "x" is forbidden: User "y" cannot create resource "pods/portforward"`)
+	assert.True(t, errors.As(refusedForward(forbidden), new(Final)))
+	assert.False(t, errors.As(refusedForward(errors.New("connect: connection refused")), new(Final)))
+}
+
 // kubectl's flags mean what they mean to kubectl.
 func TestWhichClusterAndNamespace(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config")

@@ -98,7 +98,7 @@ func (m *memory) called(f frame) {
 			m.forget(id)
 			m.session(id)
 		}
-	case "session/prompt":
+	case "session/prompt", "_goose/unstable/session/steer":
 		if s := m.find(f.session()); s != nil {
 			s.history.prompted(member(f.params, "prompt"))
 		}

@@ -171,9 +171,10 @@ func TestReadersOfTranscriptsAreBounded(t *testing.T) {
 	p.stall, p.ping = 50*time.Millisecond, 50*time.Millisecond
 	e, _ := open(t, Config{Keys: keys, Transcripts: s, pace: p})
 	const target = "/runs/run-uid-1/transcript?follow=true"
-	for range maxTranscripts {
-		require.Equal(t, http.StatusOK, fetch(t, e, http.MethodGet, target, viewKey).StatusCode)
+	for range maxTranscripts - 1 {
+		e.shelf <- struct{}{}
 	}
+	require.Equal(t, http.StatusOK, fetch(t, e, http.MethodGet, target, viewKey).StatusCode)
 	assert.Equal(t, http.StatusServiceUnavailable, fetch(t, e, http.MethodGet, target, viewKey).StatusCode)
 	for range 12 { // more than fits into anybody's buffers
 		b.Append(transcript.FromAgent, fmt.Appendf(nil, `"%s"`, strings.Repeat("x", 1<<20)))

@@ -86,7 +86,7 @@ func (o *oneShot) prepare(args []string) error {
 	if o.folk, err = newPeople(&o.cfg.config, environ, freshSession, o.log); err != nil {
 		return err
 	}
-	o.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: o.cfg.acpListen, Keys: o.cfg.keys, Clients: o.folk, Log: o.log, Now: time.Now, Ended: o.fail})}
+	o.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: o.cfg.acpListen, Keys: o.cfg.keys, Clients: o.folk, Transcripts: o.folk.store, Log: o.log, Now: time.Now, Ended: o.fail})}
 	o.pool, err = standing.New(o.cfg.pool(agentEnv, 1, o.folk.hub, o.log, o.agentChanged))
 	o.folk.pool = o.pool
 	o.cfg.limits.Since = o.began // the agent's start is in it: the controller counts from the container's, and must not be first

@@ -45,7 +45,7 @@ func (h *harness) assemble(ctx context.Context, environ, agentEnv []string) (err
 	if h.folk, err = newPeople(&h.cfg.config, environ, h.cfg.session, h.log); err != nil {
 		return err
 	}
-	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: h.cfg.acpListen, Keys: h.cfg.keys, Clients: h.folk, Log: h.log, Now: time.Now, Ended: h.fail})}
+	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: h.cfg.acpListen, Keys: h.cfg.keys, Clients: h.folk, Transcripts: h.folk.store, Log: h.log, Now: time.Now, Ended: h.fail})}
 	h.agents.pool, err = standing.New(h.cfg.pool(agentEnv, h.cfg.concurrency, h.folk.hub, h.log, func(info wire.AgentInfo) { h.agentChanged(ctx, info) }))
 	h.folk.pool = h.agents.pool
 	return err

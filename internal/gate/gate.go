@@ -23,6 +23,7 @@ type Listener struct {
 
 	mu        sync.Mutex
 	open      int
+	lesser    int            // known, with a lesser proof
 	held      int            // bytes, by all strangers
 	strangers list.List      // of *Conn, oldest first
 	from      map[string]int // how many strangers an address has
@@ -36,6 +37,7 @@ type Conn struct {
 	stranger *list.Element // nil once something was proven, or it was closed
 	held     int           // bytes, while it is a stranger
 	requests int           // under way, of which HTTP/2 has several on one connection
+	lesser   bool
 	closed   bool
 }
 
@@ -106,6 +108,7 @@ func (c *Conn) leave() error {
 	}
 	c.closed = true
 	c.known()
+	c.rise()
 	c.gate.open--
 	return c.Conn.Close() //nolint:wrapcheck // a connection's own error
 }
@@ -115,6 +118,27 @@ func (c *Conn) Proven() {
 	c.gate.mu.Lock()
 	defer c.gate.mu.Unlock()
 	c.known()
+	c.rise()
+}
+
+// ProvenLesser is Proven with a proof that more people have: those keep at most three quarters of the connections, and beyond that
+// one makes room like a stranger.
+func (c *Conn) ProvenLesser() {
+	c.gate.mu.Lock()
+	defer c.gate.mu.Unlock()
+	if c.stranger != nil && c.gate.lesser < max(1, c.gate.limit*3/4) {
+		c.known()
+		c.gate.lesser++
+		c.lesser = true
+	}
+}
+
+// rise takes a connection out of those with a lesser proof; the gate's lock is held.
+func (c *Conn) rise() {
+	if c.lesser {
+		c.gate.lesser--
+		c.lesser = false
+	}
 }
 
 // known takes a connection out of those that may have to make room; the gate's lock is held.
@@ -156,6 +180,13 @@ func With(ctx context.Context, conn net.Conn) context.Context {
 func Proven(ctx context.Context) {
 	if c, _ := ctx.Value(key{}).(*Conn); c != nil {
 		c.Proven()
+	}
+}
+
+// ProvenLesser says that the caller of a request has a lesser proof, as Proven does.
+func ProvenLesser(ctx context.Context) {
+	if c, _ := ctx.Value(key{}).(*Conn); c != nil {
+		c.ProvenLesser()
 	}
 }
 

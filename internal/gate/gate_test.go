@@ -181,3 +181,26 @@ func TestAStrangerHasFewRequestsUnderWay(t *testing.T) {
 	assert.True(t, ok, "without a gate")
 	leave()
 }
+
+// Who has the lesser proof leaves room: beyond three quarters such a connection is like a stranger's.
+func TestALesserProofLeavesRoom(t *testing.T) {
+	g := New(nil, 4)
+	all := []*Conn{come(t, g, "a:1"), come(t, g, "a:1"), come(t, g, "a:1"), come(t, g, "a:1")}
+	for _, c := range all {
+		ProvenLesser(With(t.Context(), c))
+		ProvenLesser(With(t.Context(), c))
+	}
+	next := come(t, g, "b:1")
+	require.NotNil(t, next)
+	assert.True(t, all[3].closed)
+	next.Proven()
+	assert.Nil(t, come(t, g, "c:1"), "all that are left are known")
+	all[0].Proven()
+	assert.Equal(t, 2, g.lesser, "a better proof counts")
+	all[0].ProvenLesser()
+	for _, c := range append(all, next) {
+		require.NoError(t, c.Close())
+	}
+	assert.Zero(t, g.lesser)
+	ProvenLesser(t.Context())
+}

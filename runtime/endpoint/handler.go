@@ -58,7 +58,11 @@ func (e *Endpoint) admit(w http.ResponseWriter, r *http.Request) (attach.Access,
 		turnAway(w, r, http.StatusUnauthorized, wire.CodeUnauthenticated, "expected the view or the steer key as "+HeaderKey+", Authorization: Bearer or ?token=")
 		return attach.None, false
 	}
-	gate.Proven(r.Context())
+	if access == attach.Steer {
+		gate.Proven(r.Context())
+	} else {
+		gate.ProvenLesser(r.Context())
+	}
 	return access, true
 }
 

@@ -81,6 +81,41 @@ func seqOf(line []byte) (uint64, bool) {
 
 // parseEntry reads an entry's line, without its newline: exactly its four members, once each. The frame shares the line's bytes.
 func parseEntry(line []byte) (Entry, error) {
+	if e, ok := asWritten(line); ok {
+		return e, nil
+	}
+	return parseAny(line)
+}
+
+// asWritten reads a line as AppendEntry writes it, several times as fast as parseAny does.
+func asWritten(line []byte) (e Entry, ok bool) {
+	rest, ok := bytes.CutPrefix(line, []byte(beforeSeq))
+	seq, rest, ok2 := bytes.Cut(rest, []byte(beforeTime))
+	at, rest, ok3 := bytes.Cut(rest, []byte(beforeDirection))
+	direction, rest, ok4 := bytes.Cut(rest, []byte(beforeFrame))
+	frame, ok5 := bytes.CutSuffix(rest, []byte("}"))
+	if !ok || !ok2 || !ok3 || !ok4 || !ok5 || len(seq) == 0 || seq[0] == '0' {
+		return e, false
+	}
+	var err error
+	if e.Seq, err = strconv.ParseUint(string(seq), 10, 64); err != nil || e.Time.UnmarshalText(at) != nil {
+		return e, false
+	}
+	if string(e.Time.UTC().AppendFormat(nil, time.RFC3339Nano)) != string(at) { // UnmarshalText is not as strict as JSON's
+		return e, false
+	}
+	switch d := Direction(direction); d {
+	case ToAgent, FromAgent, Note:
+		e.Direction = d
+	default:
+		return e, false
+	}
+	e.Frame = frame[:len(frame):len(frame)]
+	return e, e.Frame.IsValid(lax)
+}
+
+// parseAny reads an entry's line, whatever the order of its members and the space between them.
+func parseAny(line []byte) (Entry, error) {
 	var e Entry
 	d := jsontext.NewDecoder(bytes.NewBuffer(line), lax)
 	if open, err := d.ReadToken(); err != nil || open.Kind() != '{' {

@@ -81,6 +81,16 @@ func TestTheReaderTakesNothingOnTrust(t *testing.T) {
 	}
 }
 
+// The order of members and the space between them are nobody's business.
+func TestAnEntryIsAnObject(t *testing.T) {
+	const shuffled = ` {"frame" : {"a": 1} ,"dir":"in", "seq":1,"time":"2026-01-02T12:00:00Z"} ` + "\n"
+	entries, err := readAll(goodHeader + shuffled)
+	require.NoError(t, err)
+	assert.Equal(t, []Entry{{Seq: 1, Time: noon, Direction: ToAgent, Frame: []byte(`{"a": 1}`)}}, entries)
+	_, ok := asWritten([]byte(strings.TrimSpace(goodEntry)))
+	assert.True(t, ok, "what is written is read the fast way")
+}
+
 func TestTheReaderReadsWhatWasWritten(t *testing.T) {
 	h := header("r", 3)
 	stream, err := AppendHeader(nil, h, 5)
@@ -113,6 +123,16 @@ func FuzzReader(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, stream []byte) {
+		for line := range bytes.Lines(stream) { // the fast way and the other one see the same
+			line = bytes.TrimSuffix(line, []byte("\n"))
+			if fast, ok := asWritten(line); ok {
+				slow, err := parseAny(line)
+				assert.NoError(t, err)
+				assert.Equal(t, string(bytes.TrimSpace(fast.Frame)), string(slow.Frame))
+				fast.Frame = slow.Frame
+				assert.Equal(t, slow, fast)
+			}
+		}
 		r, err := NewReader(bytes.NewReader(stream))
 		if err != nil {
 			return

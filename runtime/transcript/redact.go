@@ -3,6 +3,7 @@ package transcript
 import (
 	"bytes"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -97,9 +98,12 @@ func literal(text []byte, at int) (from, to int, escaped bool) {
 // clean makes of a frame what is kept of it: JSON, on one line, valid UTF-8, without secrets. If nothing has to change it is the
 // same slice. What is no JSON becomes a JSON string.
 func (r redactor) clean(frame []byte) []byte {
-	frame = r.redact(bytes.ToValidUTF8(frame, []byte("\uFFFD")), maxNesting)
+	if !utf8.Valid(frame) {
+		frame = bytes.ToValidUTF8(frame, []byte("\uFFFD"))
+	}
+	frame = r.redact(frame, maxNesting)
 	if jsontext.Value(frame).IsValid(lax) {
-		if bytes.ContainsAny(frame, "\n\r") { // between tokens: within a string they would be escaped
+		if bytes.IndexByte(frame, '\n') >= 0 || bytes.IndexByte(frame, '\r') >= 0 { // between tokens: within a string they would be escaped
 			frame = bytes.Map(oneLine, frame)
 		}
 		return bytes.TrimSpace(frame)

@@ -55,6 +55,12 @@ func TestWhatIsKeptIsJSONOnOneLine(t *testing.T) {
 	}
 }
 
+// Frames may be 64 MiB, and are others' too.
+func TestWhatIsFineIsNotCopied(t *testing.T) {
+	in := []byte(`{"a":"é\n"}`)
+	assert.Same(t, &in[0], &newRedactor([]string{secret}).clean(in)[0])
+}
+
 // Whatever an agent says, what is kept is JSON on one line without the secret, and cleaning it again changes nothing.
 func FuzzClean(f *testing.F) {
 	for _, s := range []string{`{"a":"` + secret + `"}`, `"s3cret\/key=abcdefgh"`, "\xff\n", `"\ud800\\`, `"\\\"s3cret\\u002fkey=abcdefgh\\\""`, `["s3cret` + "\n" + `/key=abcdefgh"]`} {

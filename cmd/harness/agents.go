@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 
@@ -13,7 +14,8 @@ import (
 // agents makes the standing pool the server's runner.
 type agents struct {
 	pool     *standing.Pool
-	standing string // what an agent is told before every goal
+	standing string           // what an agent is told before the first goal of a session
+	session  wire.SessionMode // of a goal that asks for none
 	info     atomic.Pointer[wire.AgentInfo]
 }
 
@@ -25,11 +27,12 @@ func (a *agents) Agent() wire.AgentInfo {
 	return wire.AgentInfo{State: wire.AgentStarting}
 }
 
-// Run carries one goal out. What this harness does not do yet is said in the envelope, not left to be believed.
+// Run carries one goal out.
 func (a *agents) Run(ctx context.Context, w server.Work, start func(session string) error) wire.Envelope {
 	goal := turn.Goal{
 		Run:  turn.Run{Namespace: w.Run.Namespace, Name: w.Run.Name, UID: w.Run.UID, Attempt: w.Attempt},
 		Text: w.Goal, Standing: a.standing, Limits: turn.Limits{Cost: w.Limits.Cost},
+		Session: cmp.Or(w.Session, a.session),
 	}
 	if w.Limits.ActiveSeconds != nil {
 		goal.Limits.ActiveSeconds = *w.Limits.ActiveSeconds
@@ -37,9 +40,5 @@ func (a *agents) Run(ctx context.Context, w server.Work, start func(session stri
 	if w.Limits.Tokens != nil {
 		goal.Limits.Tokens = *w.Limits.Tokens
 	}
-	envelope := a.pool.Turn(ctx, goal, start)
-	if w.Session == wire.SessionStanding {
-		envelope.Warnings = append(envelope.Warnings, "the session was a fresh one: this harness keeps no standing session")
-	}
-	return envelope
+	return a.pool.Turn(ctx, goal, start)
 }

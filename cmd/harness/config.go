@@ -160,7 +160,7 @@ func (c *config) takeSecrets(environ []string, log *slog.Logger) ([]string, erro
 // pool is the configuration of a pool of agents.
 func (c *config) pool(agentEnv []string, concurrency int, guests standing.Guests, log *slog.Logger, onChange func(wire.AgentInfo)) standing.Config {
 	return standing.Config{
-		Command: c.command, Endpoint: c.endpoint, EndpointKey: c.key, Env: agentEnv, DataDir: c.dataDir, Concurrency: concurrency, Permissions: c.permissions,
+		Command: c.command, Endpoint: c.endpoint, EndpointKey: c.key, Env: agentEnv, DataDir: c.dataDir, Concurrency: concurrency, Permissions: c.permissions, Output: turn.MediaType(c.output),
 		Silence: c.silence, StartTimeout: c.startTimeout, Log: log, Now: time.Now, Version: version(), Guests: guests, OnChange: onChange,
 	}
 }

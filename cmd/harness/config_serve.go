@@ -38,7 +38,7 @@ func (c *serveConfig) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.deliveryListen, "delivery-listen", fmt.Sprintf(":%d", wire.DefaultPort), "where work is delivered; off without "+envToken)
 	fs.StringVar(&c.kontextListen, "kontext-listen", fmt.Sprintf(":%d", kontext.DefaultPort), "where work is delivered by the older contract; off without "+kontext.TokenVariable)
 	fs.StringVar(&c.deliveryScheme, "delivery-scheme", string(wire.SchemeHTTPS), "HTTPS, or HTTP for a caller that cannot: it hides no goal from who reads the wire")
-	fs.StringVar(&c.goalFile, "goal-file", "", "file with what the standing agent is told before every goal")
+	fs.StringVar(&c.goalFile, "goal-file", "", "file with what the standing agent is told before the first goal of a session")
 	fs.IntVar(&c.concurrency, "concurrency", 1, "agent processes, and goals at once")
 	fs.IntVar(&c.queue, "queue", 1, "goals accepted beyond those")
 	fs.StringVar(&c.session, flagSession, freshSession, "a new session for each goal: Fresh, or one that remembers: Standing, with a concurrency of 1")
@@ -77,4 +77,12 @@ func (c *serveConfig) check() error {
 		return nil
 	}
 	return c.readGoal()
+}
+
+// sessionMode is the session of goals that ask for none.
+func (c *serveConfig) sessionMode() wire.SessionMode {
+	if c.session == oneSession {
+		return wire.SessionStanding
+	}
+	return wire.SessionFresh
 }

@@ -58,7 +58,7 @@ func TestAHarnessBootsInOrderAndCarriesOutAGoal(t *testing.T) {
 	require.NotNil(t, e)
 	assert.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
 	assert.Contains(t, e.Output.Value, "looks good")
-	assert.Contains(t, e.Output.Value, "You are thorough.", "the standing goal goes before every goal")
+	assert.Contains(t, e.Output.Value, "You are thorough.", "the standing goal goes before the first goal of a session")
 	assert.Equal(t, 1, p.effectsOf(goal))
 }
 

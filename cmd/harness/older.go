@@ -54,5 +54,6 @@ func (h *harness) openOlder(ctx context.Context, who olderCredentials) error {
 		return err
 	}
 	h.server = older
+	h.agents.session = "" // that contract has no word for it, so the harness's configuration decides
 	return h.listen(ctx, h.cfg.kontextListen, "contract", kontext.APIVersion)
 }

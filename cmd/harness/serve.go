@@ -37,7 +37,7 @@ type harness struct {
 }
 
 func newHarness(cfg serveConfig, log *slog.Logger) *harness {
-	return &harness{cfg: cfg, log: log, agents: &agents{standing: cfg.goal}, fatal: make(chan error, 1)}
+	return &harness{cfg: cfg, log: log, agents: &agents{standing: cfg.goal, session: wire.SessionFresh}, fatal: make(chan error, 1)}
 }
 
 // assemble makes the agents, where people meet them, and the door to there. Nothing is started.
@@ -46,7 +46,9 @@ func (h *harness) assemble(ctx context.Context, environ, agentEnv []string) (err
 		return err
 	}
 	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: h.cfg.acpListen, Keys: h.cfg.keys, Clients: h.folk, Transcripts: h.folk.store, Log: h.log, Now: time.Now, Ended: h.fail})}
-	h.agents.pool, err = standing.New(h.cfg.pool(agentEnv, h.cfg.concurrency, h.folk.hub, h.log, func(info wire.AgentInfo) { h.agentChanged(ctx, info) }))
+	agent := h.cfg.pool(agentEnv, h.cfg.concurrency, h.folk.hub, h.log, func(info wire.AgentInfo) { h.agentChanged(ctx, info) })
+	agent.Session = h.cfg.sessionMode()
+	h.agents.pool, err = standing.New(agent)
 	h.folk.pool = h.agents.pool
 	return err
 }

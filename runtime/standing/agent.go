@@ -12,6 +12,7 @@ import (
 
 	"github.com/coder/acp-go-sdk"
 
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/dial"
 	"github.com/hearthdev/hearth/runtime/process"
 	"github.com/hearthdev/hearth/runtime/router"
@@ -28,9 +29,11 @@ type agent struct {
 	born  time.Time
 	ended atomic.Bool // by us, and not by itself
 
-	session *router.Session
-	dir     string       // the session's directory
-	before  []process.ID // what ran beside the agent when the session was opened
+	session *router.Session // opened ahead for a goal in a fresh one; nil: none is
+	dir     string          // its directory
+	talk    *talk           // the standing session; nil: nobody has asked for one yet
+	before  []process.ID    // what ran beside the agent when the session was opened, or the goal begun
+	ask     func(question *router.Request, otherwise func())
 }
 
 // raise starts an agent and brings it to its first session.
@@ -70,7 +73,7 @@ func reachAgent(ctx context.Context, cfg *Config, home *workshop, n int) (*agent
 	if line.KeyLeft != nil {
 		cfg.Log.Warn("agent: what it starts can read the key of its server", "cause", line.KeyLeft)
 	}
-	a := &agent{cfg: cfg, home: home, line: line, born: cfg.Now()}
+	a := &agent{cfg: cfg, home: home, line: line, born: cfg.Now(), ask: func(r *router.Request, otherwise func()) { cfg.Guests.Ask(n, r, otherwise) }}
 	a.conn = router.Open(router.Config{
 		In: line.In, Out: line.Out, Cause: line.Cause, Now: cfg.Now, Watcher: cfg.Guests.Watch(n), Prefix: prefix(cfg, n),
 	})
@@ -93,6 +96,9 @@ func (a *agent) greet(ctx context.Context) error {
 	if a.info.Name == "" {
 		a.info.Name = program(a.cfg)
 	}
+	if a.cfg.Session == wire.SessionStanding {
+		return a.resume(ctx)
+	}
 	return a.openSession(ctx)
 }
 
@@ -110,7 +116,7 @@ func program(cfg *Config) string {
 	return filepath.Base(cfg.Command[0])
 }
 
-// openSession opens the session that the next goal gets.
+// openSession opens the session that the next goal in a fresh one gets.
 func (a *agent) openSession(ctx context.Context) error {
 	dir, err := a.home.open()
 	if err != nil {
@@ -123,6 +129,18 @@ func (a *agent) openSession(ctx context.Context) error {
 	}
 	a.session, a.dir, a.before = session, dir, a.processes()
 	return nil
+}
+
+// takeSession is the session that was opened ahead, or a new one.
+func (a *agent) takeSession(ctx context.Context) (*router.Session, string, error) {
+	if a.session == nil {
+		if err := a.openSession(ctx); err != nil {
+			return nil, "", err
+		}
+	}
+	session, dir := a.session, a.dir
+	a.session, a.dir = nil, ""
+	return session, dir, nil
 }
 
 // closeSession lets go of a session that was used, at the agent too if it can.
@@ -176,9 +194,11 @@ func (a *agent) processes() []process.ID {
 	return nil
 }
 
-// seat is the place of a turn.
-func (a *agent) seat() turn.Seat {
-	return turn.Seat{Session: a.session, Agent: a.info.Name, LastHeard: a.conn.LastHeard, Census: a.census, Settled: a.settled, End: a.end}
+// seat is the place of a turn in a session; memory is nil where it is used once.
+func (a *agent) seat(session *router.Session, memory *turn.Memory) turn.Seat {
+	return turn.Seat{
+		Session: session, Memory: memory, Agent: a.info.Name, LastHeard: a.conn.LastHeard, Census: a.census, Settled: a.settled, End: a.end, Ask: a.ask,
+	}
 }
 
 func (a *agent) census() { a.processes() }

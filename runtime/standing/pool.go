@@ -45,10 +45,12 @@ type Config struct {
 	Concurrency int            // agent processes, 1 to MaxConcurrency
 	Permissions turn.Policy    // what permission questions are answered with
 	Output      turn.MediaType // what a goal's output is to be; "" is text
-	Silence     time.Duration
-	Log         *slog.Logger
-	Now         func() time.Time
-	Version     string // the harness's, told to the agent
+	// Session is the session of a goal that asks for none; "" is a fresh one. Standing needs a concurrency of 1.
+	Session wire.SessionMode
+	Silence time.Duration
+	Log     *slog.Logger
+	Now     func() time.Time
+	Version string // the harness's, told to the agent
 	// Guests is where people attach; nil: nowhere.
 	Guests Guests
 	// OnChange is told every change of State, in order, one at a time. It must not call End.
@@ -73,6 +75,9 @@ func (c *Config) check() error {
 		return fmt.Errorf("concurrency %d: expected 1 to %d", c.Concurrency, MaxConcurrency)
 	case c.Log == nil || c.Now == nil:
 		return errors.New("a pool needs a log and a clock")
+	}
+	if err := c.checkSession(); err != nil {
+		return err
 	}
 	policy, err := turn.ParsePolicy(string(c.Permissions))
 	if err != nil {
@@ -104,6 +109,19 @@ func (c *Config) check() error {
 		c.MaxFirstStarts = min(DefaultMaxFirstStarts, c.MaxFailedStarts)
 	}
 	return nil
+}
+
+func (c *Config) checkSession() error {
+	switch c.Session {
+	case "", wire.SessionFresh:
+		return nil
+	case wire.SessionStanding:
+		if c.Concurrency != 1 {
+			return fmt.Errorf("session standing: expected a concurrency of 1, got %d, because only one goal at a time can be remembered", c.Concurrency)
+		}
+		return nil
+	}
+	return fmt.Errorf("session %.32q: expected %s or %s", c.Session, wire.SessionFresh, wire.SessionStanding)
 }
 
 // Pool is the standing agents of one harness.

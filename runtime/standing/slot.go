@@ -1,12 +1,13 @@
 package standing
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/router"
 	"github.com/hearthdev/hearth/runtime/turn"
 )
@@ -108,6 +109,7 @@ func (s *slot) stand(ctx context.Context, a *agent) {
 	defer func() {
 		_ = a.end(context.WithoutCancel(ctx)) // does nothing to one that is gone
 		a.home.close(a.dir)
+		a.remember() // with what clients have used since the last goal
 	}()
 	defer fell()
 	for {
@@ -130,26 +132,46 @@ func (s *slot) stand(ctx context.Context, a *agent) {
 	}
 }
 
-// work carries one goal out and opens the next session; false means that the agent is of no further use.
+// work carries one goal out; false means that the agent is of no further use.
 func (s *slot) work(ctx context.Context, a *agent, g pending, fell func()) bool {
-	turnCtx, cancel := context.WithCancelCause(g.ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(errEnding) })()
-	guests, session := s.pool.cfg.Guests, a.session
-	seat := a.seat()
-	seat.Ask = func(r *router.Request, otherwise func()) { guests.Ask(s.number, r, otherwise) }
-	guests.Begin(s.number, session.ID, g.goal.Run, cancel)
-	envelope, ended := s.runner.Run(turnCtx, seat, g.goal, g.start) //nolint:contextcheck // a turn ends with its caller's context, and by AfterFunc with ours
-	guests.End(s.number, session.ID, g.goal.Run, envelope)
+	if s.inStanding(g.goal) {
+		return s.workStanding(ctx, a, g, fell)
+	}
+	return s.workFresh(ctx, a, g, fell)
+}
+
+// inStanding tells whether a goal belongs into the standing session.
+func (s *slot) inStanding(g turn.Goal) bool {
+	return cmp.Or(g.Session, s.pool.cfg.Session) == wire.SessionStanding && s.pool.cfg.Concurrency == 1
+}
+
+// workFresh carries a goal out in a session of its own, and opens the next.
+func (s *slot) workFresh(ctx context.Context, a *agent, g pending, fell func()) bool {
+	session, dir, err := s.opened(ctx, a)
+	if err != nil {
+		if a.gone() {
+			g.answer <- answer{again: true}
+			return false
+		}
+		g.answer <- s.unstarted(g, fmt.Errorf("no session could be opened: %w", err))
+		return false
+	}
+	envelope, ended := s.carryOut(ctx, a, g, a.seat(session, nil))
+	if g.goal.Session == wire.SessionStanding {
+		envelope.Warnings = append(envelope.Warnings, "the session was a fresh one: a harness with several agents keeps no standing session")
+	}
 	if ended {
 		fell() // before anybody is told of the end, so that nobody finds the agent ready after it
 		g.answer <- answer{envelope: envelope}
+		a.home.close(dir)
 		return false
 	}
 	g.answer <- answer{envelope: envelope}
-	dir := a.dir
 	s.closing.Go(func() { a.closeSession(ctx, session, dir) })
-	opening, stop := context.WithTimeoutCause(ctx, s.pool.cfg.StartTimeout, errors.New("no answer in time"))
+	if s.pool.cfg.Session == wire.SessionStanding {
+		return true // fresh ones are the exception
+	}
+	opening, stop := s.opening(ctx)
 	defer stop()
 	if err := a.openSession(opening); err != nil {
 		if ctx.Err() == nil { // nobody needs one of a harness that ends
@@ -158,4 +180,73 @@ func (s *slot) work(ctx context.Context, a *agent, g pending, fell func()) bool 
 		return false
 	}
 	return true
+}
+
+func (s *slot) unstarted(g pending, err error) answer {
+	return answer{envelope: turn.Unstarted(g.ctx, s.pool.cfg.Now(), err)}
+}
+
+func (s *slot) opening(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, s.pool.cfg.StartTimeout, errNoAnswer)
+}
+
+func (s *slot) opened(ctx context.Context, a *agent) (*router.Session, string, error) {
+	opening, stop := s.opening(ctx)
+	defer stop()
+	return a.takeSession(opening)
+}
+
+// workStanding carries a goal out in the session that remembers.
+func (s *slot) workStanding(ctx context.Context, a *agent, g pending, fell func()) bool {
+	if a.talk == nil {
+		opening, stop := s.opening(ctx)
+		err := a.resume(opening)
+		stop()
+		switch {
+		case err != nil && a.gone():
+			g.answer <- answer{again: true}
+			return false
+		case err != nil:
+			g.answer <- s.unstarted(g, fmt.Errorf("no standing session could be opened: %w", err))
+			return false
+		}
+	}
+	waiting, cancel := context.WithCancel(g.ctx)
+	defer context.AfterFunc(ctx, cancel)()
+	err := a.free(waiting) //nolint:contextcheck // a goal waits with its caller's context, and by AfterFunc with ours
+	cancel()
+	if err != nil || a.gone() {
+		if err != nil {
+			s.pool.cfg.Log.Warn("agent: ended before a goal", "cause", err)
+		}
+		fell()
+		g.answer <- answer{again: true}
+		return false
+	}
+	t := a.talk
+	a.before = a.processes()
+	envelope, ended := s.carryOut(ctx, a, g, a.seat(t.session, t.memory))
+	if t.lost != "" {
+		envelope.Warnings = append(envelope.Warnings, t.lost)
+		t.lost = ""
+	}
+	t.over = s.pool.cfg.Now()
+	a.remember()
+	if ended {
+		fell()
+	}
+	g.answer <- answer{envelope: envelope}
+	return !ended
+}
+
+// carryOut runs the turn, of which those who are attached are told.
+func (s *slot) carryOut(ctx context.Context, a *agent, g pending, seat turn.Seat) (wire.Envelope, bool) {
+	turnCtx, cancel := context.WithCancelCause(g.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(errEnding) })()
+	guests := s.pool.cfg.Guests
+	guests.Begin(s.number, seat.Session.ID, g.goal.Run, cancel)
+	envelope, ended := s.runner.Run(turnCtx, seat, g.goal, g.start) //nolint:contextcheck // a turn ends with its caller's context, and by AfterFunc with ours
+	guests.End(s.number, seat.Session.ID, g.goal.Run, envelope)
+	return envelope, ended
 }

@@ -53,6 +53,20 @@ func (w *workshop) open() (string, error) {
 	return dir, nil
 }
 
+// reopen takes up the directory of an earlier session, made again where it is gone.
+func (w *workshop) reopen(dir string) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if filepath.Dir(dir) != filepath.Join(w.dir, "work") || dir != filepath.Clean(dir) {
+		return "", fmt.Errorf("session's directory %.128q: expected one of this harness", dir)
+	}
+	if err := os.MkdirAll(dir, dirMode); err != nil {
+		return "", fmt.Errorf("session's directory: %w", err)
+	}
+	w.inUse[dir] = true
+	return dir, nil
+}
+
 // close says that the session is over; its directory is kept for a while.
 func (w *workshop) close(dir string) {
 	w.mu.Lock()

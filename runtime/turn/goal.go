@@ -22,6 +22,8 @@ type Goal struct {
 	Text     string
 	Standing string // the agent's standing instructions, which go before the first goal of a session
 	Limits   Limits
+	// Session is where it is carried out; "" leaves that to the pool.
+	Session wire.SessionMode
 }
 
 // texts are the prompt's content blocks; instructed tells that the session has had the standing instructions.
@@ -62,6 +64,9 @@ const (
 	maxWarning         = 256 // bytes of one warning
 	maxCurrency        = 16  // bytes of what an agent calls its currency
 )
+
+// Short is text for an envelope of at most limit bytes, whatever it was.
+func Short(text string, limit int) string { return wire.CutText(wire.CleanText(text), limit) }
 
 // Policy is who or what answers an agent's permission questions (R52).
 type Policy string

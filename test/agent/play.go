@@ -29,12 +29,19 @@ type turn struct {
 	stringIDs bool
 	onCancel  string
 	tools     int
+	after     func() // what happens after the answer
 }
 
 var directive = regexp.MustCompile(`(?:^|[\s;])([a-z_]+):(?:\s+|$)(.*)$`)
 
 // play does the directives in order and answers the prompt, unless one of them ended the turn.
 func (t *turn) play() {
+	if text := t.session.repaired; text != "" {
+		t.session.repaired = ""
+		t.say(text)
+		t.end()
+		return
+	}
 	for _, part := range strings.FieldsFunc(strings.ReplaceAll(t.goal, " ;; ", "\n"), func(r rune) bool { return r == '\n' }) {
 		m := directive.FindStringSubmatch(part)
 		if m == nil {
@@ -56,6 +63,9 @@ func (t *turn) play() {
 
 func (t *turn) end() {
 	t.agent.reply(t.id, acp.PromptResponse{StopReason: t.stop, Usage: t.usage})
+	if t.after != nil {
+		t.after()
+	}
 }
 
 // isCancelled tells whether a cancel was asked for that this turn obeys.
@@ -106,6 +116,10 @@ func (t *turn) do(word, arg string) bool {
 		must(os.WriteFile(arg, nil, 0o600))
 	case "child", "daemon", "hidden":
 		t.leave(word)
+	case "late":
+		t.late(arg)
+	case "repair":
+		t.session.repaired = arg
 	case "deaf":
 		ignoreTermination()
 		t.onCancel = "ignore"
@@ -130,6 +144,19 @@ func (t *turn) emit(word, arg string) bool {
 		t.say(t.session.cwd)
 	case "env":
 		t.say(arg + "=" + os.Getenv(arg))
+	case "recall":
+		t.say(t.session.recall())
+	case "spent":
+		var in, out int
+		_, _ = fmt.Sscan(arg, &in, &out)
+		in, out = t.session.count(in, out)
+		t.counted(fmt.Sprint(in, " ", out))
+	case "parts":
+		var n, size int
+		_, _ = fmt.Sscan(arg, &n, &size)
+		for range n {
+			t.say(strings.Repeat("x", size))
+		}
 	case "tool":
 		t.tool(arg)
 	case "told":
@@ -142,7 +169,9 @@ func (t *turn) emit(word, arg string) bool {
 		n, _ := strconv.Atoi(arg)
 		t.say(strings.Repeat("x", n))
 	case "bytes":
-		t.bytes(arg)
+		t.bytes(arg, `"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`, `"}`)
+	case "tool_bytes":
+		t.bytes(arg, `"sessionUpdate":"tool_call_update","toolCallId":"tool1","status":"completed","content":[{"type":"content","content":{"type":"text","text":"`, `"}}]`)
 	case "raw":
 		b, err := hex.DecodeString(arg)
 		must(err)
@@ -179,13 +208,12 @@ func (t *turn) finish(word, arg string) bool {
 
 func (t *turn) say(text string) { t.agent.update(t.session.id, acp.UpdateAgentMessageText(text)) }
 
-// bytes says text that holds these raw bytes, valid UTF-8 or not, JSON or not.
-func (t *turn) bytes(arg string) {
+// bytes sends an update that has these raw bytes in it, valid UTF-8 or not, JSON or not.
+func (t *turn) bytes(arg, before, after string) {
 	b, err := hex.DecodeString(arg)
 	must(err)
-	line := append([]byte(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"`+t.session.id+
-		`","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`), b...)
-	t.agent.raw(append(line, `"}}}}`...))
+	line := append([]byte(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"`+t.session.id+`","update":{`+before), b...)
+	t.agent.raw(append(line, after+`}}}`...))
 }
 
 // told tells of the context in use and of the session's cost, as in "100 0.25 USD".

@@ -16,6 +16,8 @@ type session struct {
 
 	mu        sync.Mutex
 	cancelled chan struct{}
+	past      memory
+	repaired  string // what the next prompt is answered with, whatever it says
 }
 
 func (s *session) begin() <-chan struct{} {
@@ -40,6 +42,8 @@ func (a *agent) handle(f frame) {
 		a.initialize(f)
 	case acp.AgentMethodSessionNew:
 		a.newSession(f)
+	case acp.AgentMethodSessionLoad:
+		a.loadSession(f)
 	case acp.AgentMethodSessionPrompt:
 		var p struct {
 			SessionID string `json:"sessionId"`
@@ -55,6 +59,7 @@ func (a *agent) handle(f frame) {
 		}
 		goal := p.Prompt[len(p.Prompt)-1].Text
 		record(s, goal, len(p.Prompt))
+		s.keep(goal)
 		t := &turn{agent: a, session: s, id: f.ID, goal: goal, stop: acp.StopReasonEndTurn, cancelled: s.begin()}
 		for _, b := range p.Prompt {
 			t.blocks = append(t.blocks, b.Text)
@@ -89,7 +94,7 @@ func (a *agent) initialize(f frame) {
 	}
 	a.reply(f.ID, map[string]any{
 		"protocolVersion":   version,
-		"agentCapabilities": map[string]any{"sessionCapabilities": map[string]any{"close": map[string]any{}}},
+		"agentCapabilities": map[string]any{"loadSession": remembers(), "sessionCapabilities": map[string]any{"close": map[string]any{}}},
 		"agentInfo":         map[string]any{"name": name, "version": "1.0.0"},
 		"authMethods":       []any{},
 	})

@@ -141,17 +141,14 @@ What was not tried: editors (Zed, JetBrains, Neovim plug-ins), the Rust and Pyth
 
 // versions are those of what npm and Go pin, and what agents said of themselves.
 func (r *results) versions(before string) string {
+	_, old, _ := strings.Cut(before, "\nVersions: ")
+	old, _, _ = strings.Cut(old, ".\n")
 	out := slices.Clone(pinnedVersions())
 	for _, a := range agents {
 		version := r.names[a.name]
-		if version == "" {
-			if _, rest, found := strings.Cut(before, a.name+" "); found {
-				for _, candidate := range strings.Split(before, a.name+" ")[1:] {
-					if word, _, _ := strings.Cut(candidate, ","); !strings.Contains(word, "|") {
-						version = strings.TrimSuffix(strings.Fields(word)[0], ".")
-					}
-				}
-				_ = rest
+		for _, said := range strings.Split(old, ", ") {
+			if was, found := strings.CutPrefix(said, a.name+" "); found && version == "" {
+				version = was
 			}
 		}
 		if version == "" {

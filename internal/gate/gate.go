@@ -39,7 +39,14 @@ type Conn struct {
 	requests int           // under way, of which HTTP/2 has several on one connection
 	lesser   bool
 	closed   bool
+
+	first  [3]byte // of what it says; the reader's alone
+	begun  int
+	second bool // it speaks HTTP/2
 }
+
+// MaxStrangersHTTP2 is how many strangers may speak HTTP/2: many requests of each are taken in before anybody looks at one.
+const MaxStrangersHTTP2 = 32
 
 // MaxStrangersRequests is how many requests a connection may have under way on which nothing was proven.
 const MaxStrangersRequests = 4
@@ -92,6 +99,38 @@ func (g *Listener) next() *Conn {
 		}
 	}
 	return nil
+}
+
+// Read looks at how the peer begins (RFC 9113, section 3.4).
+func (c *Conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.begun < len(c.first) && n > 0 {
+		c.begun += copy(c.first[c.begun:], p[:n])
+		if string(c.first[:]) == "PRI" {
+			c.speaksHTTP2()
+		}
+	}
+	return n, err //nolint:wrapcheck // a connection's own error
+}
+
+// speaksHTTP2 makes room among the strangers that do: the oldest goes.
+func (c *Conn) speaksHTTP2() {
+	c.gate.mu.Lock()
+	defer c.gate.mu.Unlock()
+	c.second = true
+	var oldest *Conn
+	count := 0
+	for e := c.gate.strangers.Front(); e != nil; e = e.Next() {
+		if s := e.Value.(*Conn); s.second {
+			count++
+			if oldest == nil {
+				oldest = s
+			}
+		}
+	}
+	if count > MaxStrangersHTTP2 {
+		_ = oldest.leave()
+	}
 }
 
 // Close closes the connection; more than once is the same as once.

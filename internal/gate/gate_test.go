@@ -204,3 +204,40 @@ func TestALesserProofLeavesRoom(t *testing.T) {
 	assert.Zero(t, g.lesser)
 	ProvenLesser(t.Context())
 }
+
+// Of strangers who speak HTTP/2 there are few, however they begin to; others are not counted.
+func TestFewStrangersSpeakHTTP2(t *testing.T) {
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	g := New(l, 1000)
+	t.Cleanup(func() { _ = g.Close() })
+	speak := func(pieces ...string) *Conn {
+		client, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = client.Close() })
+		conn, err := g.Accept()
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		for _, piece := range pieces {
+			_, err := io.WriteString(client, piece)
+			require.NoError(t, err)
+			_, err = io.ReadFull(conn, make([]byte, len(piece)))
+			require.NoError(t, err)
+		}
+		return conn.(*Conn)
+	}
+	post, known := speak("P", "OST / HTTP/1.1\r\n"), speak("PRI * HTTP/2.0\r\n")
+	known.Proven()
+	var all []*Conn
+	for i := range MaxStrangersHTTP2 + 2 {
+		if i%2 == 0 {
+			all = append(all, speak("PRI * HTTP/2.0\r\n"))
+		} else {
+			all = append(all, speak("P", "R", "I * HTTP/2.0\r\n"))
+		}
+	}
+	for i, c := range all {
+		assert.Equal(t, i < 2, c.closed, i)
+	}
+	assert.False(t, post.closed || known.closed)
+}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hearthdev/hearth/internal/gate"
+	"github.com/hearthdev/hearth/runtime/attach"
 )
 
 // Limits of the listener.
@@ -27,7 +28,7 @@ const (
 	writeTimeout      = 30 * time.Second // of an answer; streams have it for each piece that they write
 	idleTimeout       = 2 * time.Minute
 	closeTimeout      = 2 * time.Second
-	maxRequests       = 64        // under way on one HTTP/2 connection
+	maxRequests       = 16        // under way on one HTTP/2 connection; a stranger's are all taken in before anybody looks at them
 	windowBytes       = 128 << 10 // of bodies that HTTP/2 takes in before anybody reads them, a connection
 )
 
@@ -81,7 +82,7 @@ func New(cfg Config) *Endpoint {
 	if cfg.longest == 0 {
 		cfg.longest = MaxMessageBytes
 	}
-	return &Endpoint{cfg: cfg, guests: newGuests(cfg.Clients, cfg.MaxConnections), rooms: newRooms(), shelf: make(chan struct{}, maxTranscripts)}
+	return &Endpoint{cfg: cfg, guests: newGuests(cfg.Clients, min(cfg.MaxConnections, attach.MaxClients)), rooms: newRooms(), shelf: make(chan struct{}, maxTranscripts)}
 }
 
 // Bind starts listening and says so in the log; it does nothing while it listens. The error names the address and, when another
@@ -99,6 +100,7 @@ func (e *Endpoint) Bind(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("acp: listen on %s: %w", e.cfg.Addr, err)
 	}
+	e.guests.welcome()
 	server := newServer(e.cfg, e.handler())
 	served := make(chan struct{})
 	go func() {

@@ -74,6 +74,7 @@ type guests struct {
 	limit   int
 
 	mu      sync.Mutex
+	shut    *parting // why nobody comes in
 	all     map[*guest]struct{}
 	viewers int
 	gone    sync.WaitGroup
@@ -90,6 +91,9 @@ func (g *guests) maxViewers() int { return max(1, g.limit*3/4) }
 func (g *guests) enter(r *http.Request, access attach.Access) (*guest, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.shut != nil {
+		return nil, g.shut
+	}
 	if len(g.all) >= g.limit || access == attach.View && g.viewers >= g.maxViewers() {
 		return nil, fmt.Errorf("%d clients are attached: try again when one has left", len(g.all))
 	}
@@ -120,10 +124,18 @@ func (g *guests) leave(in *guest) {
 	g.gone.Done()
 }
 
-// farewell ends the connections of all clients, without waiting.
+// welcome lets clients in again.
+func (g *guests) welcome() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = nil
+}
+
+// farewell ends the connections of all clients, without waiting, and lets nobody in any more: a handshake may be under way.
 func (g *guests) farewell(why *parting) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.shut = why
 	for in := range g.all {
 		in.end(why)
 	}
@@ -135,5 +147,5 @@ func (g *guests) count() int {
 	return len(g.all)
 }
 
-// wait waits until all have left.
+// wait waits until all have left, after a farewell.
 func (g *guests) wait() { g.gone.Wait() }

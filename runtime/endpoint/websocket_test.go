@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -457,4 +458,25 @@ func TestAHubWithoutRoomSaysWhy(t *testing.T) {
 	body, err := io.ReadAll(response.Body)
 	require.NoError(t, err)
 	assert.Contains(t, string(body), "the house is full")
+}
+
+// A handshake that was under way when the door closed ends there.
+func TestNobodyComesInBehindAClosedDoor(t *testing.T) {
+	h := newHouse()
+	e, _ := open(t, Config{Keys: keys, Clients: h, pace: rapid()})
+	late := func() int {
+		r := httptest.NewRequest(http.MethodPost, "/acp?token="+viewKey, strings.NewReader(`{"id":1,"method":"initialize"}`))
+		r.Header.Set("Content-Type", mediaJSON)
+		w := httptest.NewRecorder()
+		e.handler().ServeHTTP(w, r)
+		return w.Code
+	}
+	require.NoError(t, e.Close())
+	assert.Equal(t, http.StatusServiceUnavailable, late())
+	require.NoError(t, e.Bind(t.Context()))
+	dial(t, e, viewKey)
+	require.NoError(t, e.End())
+	assert.Equal(t, http.StatusServiceUnavailable, late())
+	h.await(t).left(t)
+	assert.Empty(t, h.in)
 }

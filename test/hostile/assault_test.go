@@ -157,6 +157,7 @@ func (p *pod) suffer(t *testing.T, k attack) row {
 	require.NoError(t, err, p.log.String())
 	assert.LessOrEqual(t, r.tries, maxTries, "strangers keep a caller out")
 	require.NoError(t, p.healthy(limit), "port 4000 answers nobody")
+	require.NoError(t, p.steers(limit), "who may steer does not get in")
 	<-swing
 	for range probes {
 		took, err := p.probe()

@@ -25,7 +25,7 @@ func TestTheHarnessSurvivesHostileClients(t *testing.T) {
 			p := start(t, string(scheme))
 			attacks := slices.Concat(slow, greedy)
 			if scheme == wire.SchemeHTTPS {
-				attacks = slices.Concat(attacks, handshakes)
+				attacks = slices.Concat(attacks, handshakes, people)
 				t.Run("who speaks something else", p.strangers)
 			}
 			for _, k := range attacks {

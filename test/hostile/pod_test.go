@@ -18,11 +18,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/hearthdev/hearth/challenge"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/runtime/endpoint"
 	"github.com/hearthdev/hearth/test/agent/agenttest"
 )
 
@@ -30,6 +32,8 @@ const (
 	patience = time.Minute // for a condition that comes when it comes
 	podUID   = "pod-uid-1"
 	token    = "secret-root-0123456789-0123456789-0123456789"
+	viewKey  = "view-key-0123456789-0123456789-0123456789"
+	steerKey = "steer-key-0123456789-0123456789-0123456789"
 	// neededFiles is what the largest crowd takes in this process, both ports together.
 	neededFiles = 5120
 )
@@ -91,6 +95,7 @@ func start(t *testing.T, scheme string) *pod {
 	p.cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "POD_NAMESPACE=team", "POD_NAME=" + name, "POD_UID=" + podUID, "HEARTH_DELIVERY_TOKEN=" + token,
 		"HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_DELIVERY_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + t.TempDir(), "AGENT_EFFECTS_FILE=" + p.effects,
+		"HEARTH_ACP_VIEW_KEY=" + viewKey, "HEARTH_ACP_STEER_KEY=" + steerKey,
 	}
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = p.log, p.log, 5*time.Second
 	require.NoError(t, p.cmd.Start())
@@ -101,7 +106,9 @@ func start(t *testing.T, scheme string) *pod {
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		<-p.exit
-		assert.NotContains(t, p.log.String(), token, "I8")
+		for _, secret := range []string{token, viewKey, steerKey} {
+			assert.NotContains(t, p.log.String(), secret, "I8")
+		}
 	})
 	p.delivery = p.log.await(t, `delivery: listening"? addr=(\S+)`)
 	p.acp = p.log.await(t, `acp: listening"? addr=(\S+)`)
@@ -149,6 +156,20 @@ func (p *pod) healthy(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// steers looks whether who may steer still gets in and is answered, whoever else is there.
+func (p *pod) steers(ctx context.Context) error {
+	conn, _, err := websocket.Dial(ctx, "ws://"+p.acp+endpoint.PathACP+"?token="+steerKey, nil) //nolint:bodyclose // websocket.Dial says that it needs no closing
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.CloseNow() }()
+	if err := conn.Write(ctx, websocket.MessageText, []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}`)); err != nil {
+		return err
+	}
+	_, _, err = conn.Read(ctx)
+	return err
 }
 
 // output is a process's output, and waits for what is to come.

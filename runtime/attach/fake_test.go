@@ -309,4 +309,3 @@ func codeOf(answer string) int {
 	_ = json.Unmarshal([]byte(answer), &f)
 	return f.Error.Code
 }
-

@@ -10,10 +10,10 @@ import (
 
 // Bounds of what waits for a client.
 const (
-	maxOutbox    = 16 << 20 // bytes, beyond the message that is being written
-	itemBytes    = 128      // what a waiting message takes beside its bytes
-	replayBytes  = 1 << 20  // read of a transcript at once, and one entry more
-	replayBeyond = 1 << 10  // entries read of it at once
+	maxOutbox     = 16 << 20 // bytes, beyond the message that is being written
+	itemBytes     = 128      // what a waiting message takes beside its bytes
+	replayBytes   = 1 << 20  // read of a transcript at once, and one entry more
+	replayEntries = 1 << 10  // entries read of it at once
 )
 
 // Why a client's connection ends.
@@ -170,7 +170,7 @@ var errEnough = errors.New("enough for now")
 // read expands some of the replay that is first.
 func (o *outbox) read(part *item) {
 	bytes, next := 0, part.next
-	to := min(part.to, part.next+replayBeyond-1)
+	to := min(part.to, part.next+replayEntries-1)
 	_ = part.replay.Read(part.next, to, func(e transcript.Entry) error { // what cannot be read is a Note
 		next = e.Seq + 1
 		for _, data := range view(part.message.Session, e) {

@@ -1,6 +1,8 @@
 package attach
 
 import (
+	"bytes"
+
 	"github.com/coder/acp-go-sdk"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -184,6 +186,9 @@ func (c *Client) prompt(f *router.Frame) *refusal {
 
 // changed keeps what clients that load the session are told up to date. The lock is held.
 func (s *session) changed(params jsontext.Value) {
+	if !bytes.Contains(params, []byte("current_mode_update")) && !bytes.Contains(params, []byte("config_option_update")) {
+		return // as nearly all
+	}
 	u := readObject(readObject(params).get("update"))
 	switch text(u.get("sessionUpdate")) {
 	case "current_mode_update":

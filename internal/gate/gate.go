@@ -45,8 +45,8 @@ type Conn struct {
 	second bool // it speaks HTTP/2
 }
 
-// MaxStrangersHTTP2 is how many strangers may speak HTTP/2: many requests of each are taken in before anybody looks at one.
-const MaxStrangersHTTP2 = 32
+// MaxStrangersMultiplexed is how many strangers may speak HTTP/2: many requests of each are taken in before anybody looks at one.
+const MaxStrangersMultiplexed = 32
 
 // MaxStrangersRequests is how many requests a connection may have under way on which nothing was proven.
 const MaxStrangersRequests = 4
@@ -128,7 +128,7 @@ func (c *Conn) speaksHTTP2() {
 			}
 		}
 	}
-	if count > MaxStrangersHTTP2 {
+	if count > MaxStrangersMultiplexed {
 		_ = oldest.leave()
 	}
 }

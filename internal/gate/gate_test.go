@@ -229,7 +229,7 @@ func TestFewStrangersSpeakHTTP2(t *testing.T) {
 	post, known := speak("P", "OST / HTTP/1.1\r\n"), speak("PRI * HTTP/2.0\r\n")
 	known.Proven()
 	var all []*Conn
-	for i := range MaxStrangersHTTP2 + 2 {
+	for i := range MaxStrangersMultiplexed + 2 {
 		if i%2 == 0 {
 			all = append(all, speak("PRI * HTTP/2.0\r\n"))
 		} else {

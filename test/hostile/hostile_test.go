@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/runtime/attach"
 )
 
 const (
 	quit = syscall.SIGQUIT // the Go runtime answers it with all stacks, and ends
-	// maxGoroutines is what a harness with one agent needs when nobody is connected, and some of the runtime's own.
-	maxGoroutines = 40
+	// maxGoroutines is what a harness with one agent needs when nobody is connected, and some of the runtime's own; and one for each
+	// client of streamable HTTP with the view key, which stays for a minute without a stream.
+	maxGoroutines = 40 + attach.MaxClients*3/4
 )
 
 // R31, R57, row 40: one process endures all of it, one after the other. During each attack every probe passes and work is

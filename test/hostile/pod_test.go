@@ -158,8 +158,17 @@ func (p *pod) healthy(ctx context.Context) error {
 	}
 }
 
-// steers looks whether who may steer still gets in and is answered, whoever else is there.
+// steers waits until who may steer gets in and is answered, whoever else is there. Until the key has arrived it may be thrown out.
 func (p *pod) steers(ctx context.Context) error {
+	for {
+		err := p.steer(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (p *pod) steer(ctx context.Context) error {
 	conn, _, err := websocket.Dial(ctx, "ws://"+p.acp+endpoint.PathACP+"?token="+steerKey, nil) //nolint:bodyclose // websocket.Dial says that it needs no closing
 	if err != nil {
 		return err

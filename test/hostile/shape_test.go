@@ -70,7 +70,7 @@ var shapes = []shape{
 	{"TRACE", []int{401}, []int{401}, "TRACE PATH HTTP/1.1\r\nHost: HOST\r\nCHALLENGE\r\nX-Trace: " + planted + "\r\n\r\n"},
 	{"a method of one's own", []int{401}, []int{401}, "PLANT PATH HTTP/1.1\r\nHost: HOST\r\nCHALLENGE\r\n\r\n"},
 	{"a method that is no token", []int{400}, []int{400}, "G(T PATH HTTP/1.1\r\nHost: HOST\r\n\r\n" + second},
-	{"HTTP/2 by prior knowledge", []int{404}, []int{400}, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"},
+	{"HTTP/2 by prior knowledge", nil, []int{400}, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"},
 	{"HTTP/2 preface with a challenge", []int{404}, []int{401}, "PRI * HTTP/2.0\r\nHost: HOST\r\nCHALLENGE\r\n\r\n"},
 	{"h2c upgrade", []int{401}, []int{401}, "GET PATH HTTP/1.1\r\nHost: HOST\r\nCHALLENGE\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n"},
 	{"WebSocket upgrade", []int{401}, []int{401}, "GET PATH HTTP/1.1\r\nHost: HOST\r\nCHALLENGE\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"},

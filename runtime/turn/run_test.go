@@ -119,6 +119,7 @@ func TestACancelIsAskedForAndTheRealStopReasonCounts(t *testing.T) {
 				time.Sleep(DefaultCancelGrace - time.Millisecond)
 				s.end(c.stop)
 				r := <-s.done
+				assert.Equal(t, 1, s.census, "what runs is looked at while its parents live")
 				assert.Equal(t, c.outcome, r.envelope.Outcome)
 				assert.Equal(t, c.stop, r.envelope.StopReason)
 				assert.Equal(t, !c.settled, r.ended, "an agent that leaves processes of the turn behind is ended")

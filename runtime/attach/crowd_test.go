@@ -88,7 +88,7 @@ func TestWhoeverAttachesWheneverSeesTheSame(t *testing.T) {
 	want := expected(t, h, "r1")
 	require.Len(t, want, updates+3)
 	for i, got := range seen {
-		require.Equal(t, len(want), len(got), "client %d", i)
+		require.Len(t, got, len(want), "client %d", i)
 		require.Equal(t, want, got, "client %d", i)
 	}
 }

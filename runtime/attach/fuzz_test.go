@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -63,14 +62,8 @@ func FuzzClientMessage(f *testing.F) {
 			}
 			assert.True(t, json.Valid(m.Data), "%s", m.Data)
 		}
-		a.closeInput()
+		a.conn.Close() // what it is sent ends
 		for range lines { //nolint:revive // until the reader has ended
 		}
 	})
-}
-
-// closeInput ends what the agent is sent.
-func (a *agent) closeInput() {
-	a.conn.Close()
-	_, _ = io.WriteString(a.out, "")
 }

@@ -62,7 +62,7 @@ func FuzzClientMessage(f *testing.F) {
 			}
 			assert.True(t, json.Valid(m.Data), "%s", m.Data)
 		}
-		a.conn.Close() // what it is sent ends
+		a.conn.Close()    // what it is sent ends
 		for range lines { //nolint:revive // until the reader has ended
 		}
 	})

@@ -86,13 +86,9 @@ func (b *Bridge) Run(ctx context.Context, stdin io.Reader, stdout io.Writer) err
 // serve connects and copies until stdin ends.
 func (b *Bridge) serve(ctx context.Context) error {
 	tries := 0
-	var deadline context.Context
+	deadline, cancel := b.patience(ctx)
+	defer func() { cancel() }()
 	for lives := 0; ; lives++ {
-		if deadline == nil {
-			var cancel context.CancelFunc
-			deadline, cancel = context.WithTimeoutCause(ctx, cmp.Or(b.RetryFor, dialTimeout), errors.New("--retry-for is over"))
-			defer cancel()
-		}
 		conn, err := b.connect(ctx, deadline, lives > 0, &tries)
 		if err != nil {
 			b.tell(ctx, b.disconnected())
@@ -115,13 +111,20 @@ func (b *Bridge) serve(ctx context.Context) error {
 		b.Say("connection lost: %v", err)
 		select {
 		case <-stable:
-			tries, deadline = 0, nil
+			cancel()
+			tries = 0
+			deadline, cancel = b.patience(ctx)
 		default:
 		}
 		if err := b.out.drained(ctx); err != nil { // who does not read is not shown more
 			return err
 		}
 	}
+}
+
+// patience is how long a connection is tried for, from now on.
+func (b *Bridge) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, cmp.Or(b.RetryFor, dialTimeout), errors.New("--retry-for is over"))
 }
 
 // connect dials until there is a connection on which the client's sessions are open again. The error is errEnded when the client

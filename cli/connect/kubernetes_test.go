@@ -85,11 +85,11 @@ func TestAnAgentsPodIsAStandingRunsThatListens(t *testing.T) {
 	k, _ = within(t, "agent", "reviewer", false, "", agent())
 	_, err = k.find(t.Context())
 	assert.EqualError(t, err, "agent/reviewer has no standing run that listens (Recasting: in 4 s)")
-	assert.False(t, errors.As(k.judge(err), new(Final)), "it may come")
+	assert.NotErrorAs(t, k.judge(err), new(Final), "it may come")
 
 	k, _ = within(t, "agent", "nobody", false, "")
 	_, err = k.find(t.Context())
-	assert.True(t, errors.As(k.judge(err), new(Final)))
+	assert.ErrorAs(t, k.judge(err), new(Final))
 }
 
 func TestARunsPodIsItsOwnOrWhereItWasDelivered(t *testing.T) {
@@ -167,7 +167,7 @@ func TestTheKeyIsTheBestThatAPersonMayRead(t *testing.T) {
 	k, _ := within(t, "agent", "reviewer", false, "reviewer-acp-steer reviewer-acp-view", secrets...)
 	_, _, err := k.key(t.Context(), "reviewer")
 	assert.True(t, apierrors.IsForbidden(err))
-	assert.True(t, errors.As(k.judge(err), new(Final)))
+	assert.ErrorAs(t, k.judge(err), new(Final))
 	k, _ = within(t, "agent", "reviewer", false, "", &corev1.Secret{ObjectMeta: named("reviewer-acp-steer")})
 	_, _, err = k.key(t.Context(), "reviewer")
 	assert.EqualError(t, err, "Secret reviewer-acp-steer has no secret-key")
@@ -176,8 +176,8 @@ func TestTheKeyIsTheBestThatAPersonMayRead(t *testing.T) {
 // A right that is missing does not come by asking again; a Pod that does not listen yet may.
 func TestAPortForwardThatIsForbiddenIsFinal(t *testing.T) {
 	forbidden := errors.New(`unable to upgrade connection: pods "x" is forbidden: User "y" cannot create resource "pods/portforward"`)
-	assert.True(t, errors.As(refusedForward(forbidden), new(Final)))
-	assert.False(t, errors.As(refusedForward(errors.New("connect: connection refused")), new(Final)))
+	assert.ErrorAs(t, refusedForward(forbidden), new(Final))
+	assert.NotErrorAs(t, refusedForward(errors.New("connect: connection refused")), new(Final))
 }
 
 // kubectl's flags mean what they mean to kubectl.

@@ -59,7 +59,8 @@ type place struct {
 	command      []string
 	env          []string // more of it
 	credential   *syscall.Credential
-	older        bool // a Pod of the older contract's controller
+	older        bool             // a Pod of the older contract's controller
+	session      wire.SessionMode // of what is delivered
 }
 
 func newPlace(t *testing.T) *place {
@@ -219,7 +220,7 @@ func (b *booted) deliver(run, goal string, into any) int {
 	b.t.Helper()
 	return b.call(http.MethodPost, wire.RunsPath, wire.DeliveryRequest{
 		APIVersion: wire.APIVersion, Run: wire.RunRef{Namespace: "team", Name: "review-" + run, UID: run}, Attempt: 1,
-		Target: wire.Target{Name: b.pod.PodName, UID: b.pod.PodUID}, Journal: b.boot.Journal, Goal: goal,
+		Target: wire.Target{Name: b.pod.PodName, UID: b.pod.PodUID}, Journal: b.boot.Journal, Goal: goal, Session: b.session,
 	}, into)
 }
 

@@ -41,7 +41,7 @@ func runOnce(args []string, signals <-chan os.Signal, out io.Writer, log *slog.L
 	case err != nil:
 		e = unstarted(err)
 	default:
-		e = o.carryOut(signals)
+		e = keepWhole(o.carryOut(signals), o.cfg.kept)
 	}
 	if err := leave(o.cfg.termination, e, o.cfg.kept); err != nil {
 		log.Error("the result could not be left as termination message", "cause", err)
@@ -136,7 +136,7 @@ func (o *oneShot) carryOut(signals <-chan os.Signal) wire.Envelope {
 	if err := <-ended; err != nil && !o.sent.Load() && e.Outcome == wire.OutcomeFailed {
 		return unstarted(err) // it could not be started
 	}
-	return keepWhole(e, o.cfg.kept)
+	return e
 }
 
 // await returns the answer. A signal ends the turn, at once or when the drain's time is over, and so does what is fatal.

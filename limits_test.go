@@ -34,7 +34,7 @@ var bounded = map[string]string{
 var noBounds = regexp.MustCompile(`^(wire\.DefaultPort|kontext\.DefaultPort|challenge\.(Length|keyBytes)|process\.(initPID|zombie)|harness\.exit\w+|router\.code\w+|attach\.[Cc]ode\w+|` +
 	`journal\.(pageHeaderBytes|metaBytes|metaPageSizeAt|metaTxAt|metaSumAt|sealBytes)|standing\.(dirMode|fileMode)|transcript\.(dirMode|fileMode)|check\.probeMode)$`)
 
-var limitRow = regexp.MustCompile("^\\| `([a-z]+\\.[A-Za-z]+)` \\| ([^|]+) \\|")
+var limitRow = regexp.MustCompile("^\\| `([a-z]+\\.[A-Za-z0-9]+)` \\| ([^|]+) \\|")
 
 // SPEC.md, Limits and Appendix: each row is a constant of the code with that value, and each bound of the code has a row.
 func TestLimitsAreThoseOfTheCode(t *testing.T) {

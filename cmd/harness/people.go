@@ -22,7 +22,7 @@ type people struct {
 }
 
 // newPeople opens the transcripts, in which no secret of the environment is written.
-func newPeople(c *config, environ []string, session string, log *slog.Logger) (*people, error) {
+func newPeople(c *config, environ []string, log *slog.Logger) (*people, error) {
 	store, err := transcript.Open(transcript.Config{
 		Dir: filepath.Join(c.dataDir, "transcripts"), Secrets: secretsOf(environ), Now: time.Now, Log: log,
 	})
@@ -32,7 +32,7 @@ func newPeople(c *config, environ []string, session string, log *slog.Logger) (*
 	p := &people{store: store}
 	p.hub = attach.New(attach.Config{
 		Version: version(), Store: store, Steering: attach.Steering(c.steering), Policy: c.permissions, AskTimeout: c.askTimeout,
-		Standing: session == oneSession, Dir: p.dir, Left: p.left, Log: log, Now: time.Now,
+		Dir: p.dir, Left: p.left, Log: log, Now: time.Now,
 	})
 	return p, nil
 }
@@ -51,6 +51,7 @@ func secretsOf(environ []string) []string {
 // dir is the directory of a session that a client asked to be in this one, which may be one of the client's own machine.
 func (p *people) dir(asked string) (string, error) {
 	if info, err := os.Stat(asked); err == nil && info.IsDir() && filepath.IsAbs(asked) {
+		p.pool.HoldDir(asked) // it may be a run's
 		return asked, nil
 	}
 	return p.pool.OpenDir()

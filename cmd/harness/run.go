@@ -83,7 +83,7 @@ func (o *oneShot) prepare(args []string) error {
 	if err != nil {
 		return err
 	}
-	if o.folk, err = newPeople(&o.cfg.config, environ, freshSession, o.log); err != nil {
+	if o.folk, err = newPeople(&o.cfg.config, environ, o.log); err != nil {
 		return err
 	}
 	o.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: o.cfg.acpListen, Keys: o.cfg.keys, Clients: o.folk, Transcripts: o.folk.store, Log: o.log, Now: time.Now, Ended: o.fail})}

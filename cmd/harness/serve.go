@@ -42,7 +42,7 @@ func newHarness(cfg serveConfig, log *slog.Logger) *harness {
 
 // assemble makes the agents, where people meet them, and the door to there. Nothing is started.
 func (h *harness) assemble(ctx context.Context, environ, agentEnv []string) (err error) {
-	if h.folk, err = newPeople(&h.cfg.config, environ, h.cfg.session, h.log); err != nil {
+	if h.folk, err = newPeople(&h.cfg.config, environ, h.log); err != nil {
 		return err
 	}
 	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: h.cfg.acpListen, Keys: h.cfg.keys, Clients: h.folk, Transcripts: h.folk.store, Log: h.log, Now: time.Now, Ended: h.fail})}

@@ -199,6 +199,7 @@ type delivered struct {
 	call      *router.Call
 	prompt    string // as the agent was sent it
 	cancelled chan error
+	goesOn    bool // the session, after it
 }
 
 func (d *delivered) Notified(router.Notification) {}
@@ -213,7 +214,7 @@ func (d *delivered) end() {
 	d.agent.write(result(d.prompt, `{"stopReason":"end_turn"}`))
 	<-d.call.Done()
 	d.session.Release()
-	d.agent.h.hub.End(d.agent.slot, d.session.ID, d.run, wire.Envelope{Outcome: wire.OutcomeSucceeded, Reason: wire.ReasonCompleted})
+	d.agent.h.hub.End(d.agent.slot, d.session.ID, d.run, wire.Envelope{Outcome: wire.OutcomeSucceeded, Reason: wire.ReasonCompleted}, d.goesOn)
 }
 
 // guest is a client that the test plays.

@@ -45,11 +45,9 @@ type Config struct {
 	Policy turn.Policy
 	// AskTimeout is how long people may take to answer a question; DefaultAskTimeout unless set.
 	AskTimeout time.Duration
-	// Standing says that all runs are carried out in one session, which goes on after each.
-	Standing bool
 	// Dir gives the directory for a session for which a client asked for this one: the same if there is one, else a fresh one.
 	Dir func(asked string) (string, error)
-	// Left, unless nil, says that a client's session in that directory is over.
+	// Left, unless nil, gives back what Dir gave, once for each time, because the session is over or did not begin.
 	Left func(dir string)
 	Log  *slog.Logger
 	Now  func() time.Time
@@ -161,9 +159,9 @@ func (h *Hub) Begin(slot int, id string, run turn.Run, cancel func(cause error))
 }
 
 // End implements standing.Guests.
-func (h *Hub) End(slot int, id string, run turn.Run, e wire.Envelope) {
+func (h *Hub) End(slot int, id string, run turn.Run, e wire.Envelope, goesOn bool) {
 	if s := h.session(id); s != nil {
-		s.end(run, e)
+		s.end(run, e, goesOn)
 	}
 }
 
@@ -214,6 +212,13 @@ func (h *Hub) forget() {
 	slices.SortFunc(idle, func(a, b aged) int { return a.at.Compare(b.at) })
 	for _, a := range idle[:min(excess, len(idle))] {
 		h.remove(a.s)
+	}
+}
+
+// left gives a directory back; "" is none.
+func (h *Hub) left(dir string) {
+	if dir != "" && h.cfg.Left != nil {
+		h.cfg.Left(dir)
 	}
 }
 

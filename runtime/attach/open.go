@@ -29,19 +29,27 @@ func (c *Client) begin(f *router.Frame) *refusal {
 	if dir != cwd && params != nil {
 		asked, _ = router.Parse(f.WithParams(params.set("cwd", encode(dir)).encode()), router.Strict)
 	}
-	return c.forward(&asked, st, func(a *router.Frame) ([]byte, func()) {
+	r := c.forward(&asked, st, func(a *router.Frame) ([]byte, func()) {
 		after := c.adopt(st, a, dir)
-		if after == nil || cwd == dir {
+		switch {
+		case after == nil:
+			c.hub.left(dir)
+			return nil, nil
+		case cwd == dir:
 			return nil, after
 		}
 		result := readObject(a.Result())
 		return result.set("_meta", readObject(result.get("_meta")).with("hearth", "cwd", encode(dir)).encode()).encode(), after
 	})
+	if r != nil {
+		c.hub.left(dir)
+	}
+	return r
 }
 
 // adopted begins the transcript of a client's own session. The lock is held.
 func (s *session) adopted(agent, cwd string) {
-	if cwd != "" {
+	if s.dir = cwd; cwd != "" {
 		s.cwd = cwd
 	}
 	if s.open(transcript.Header{Session: s.id, Agent: agent}) {
@@ -145,7 +153,7 @@ func (c *Client) loadUnknown(f *router.Frame) *refusal {
 	s.attach(c)
 	s.mu.Unlock()
 	r := c.forward(f, st, func(a *router.Frame) ([]byte, func()) {
-		if a.Error() != nil {
+		if a == nil || a.Error() != nil {
 			h.remove(s)
 		}
 		return nil, nil

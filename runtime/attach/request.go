@@ -144,10 +144,10 @@ func (c *Client) pass(f *router.Frame) *refusal {
 		return r
 	}
 	return c.forward(f, st, func(a *router.Frame) ([]byte, func()) {
-		if s != nil && a.Error() == nil && (f.Method == acp.AgentMethodSessionClose || f.Method == methodDelete) {
+		if s != nil && a != nil && a.Error() == nil && (f.Method == acp.AgentMethodSessionClose || f.Method == methodDelete) {
 			c.hub.remove(s)
 		}
-		if s == nil || a.Session != s.id {
+		if s == nil || a != nil && a.Session != s.id {
 			return nil, c.adopt(st, a, "")
 		}
 		return nil, nil
@@ -157,7 +157,7 @@ func (c *Client) pass(f *router.Frame) *refusal {
 // adopt takes a session that an answer tells of as a client's own. What it returns lets the client see it, once it has the answer:
 // what the agent said before it would mean nothing to the client.
 func (c *Client) adopt(st *stand, a *router.Frame, cwd string) (after func()) {
-	if a.Session == "" || a.Error() != nil {
+	if a == nil || a.Session == "" || a.Error() != nil {
 		return nil
 	}
 	h := c.hub
@@ -183,7 +183,8 @@ func (c *Client) adopt(st *stand, a *router.Frame, cwd string) (after func()) {
 	}
 }
 
-// reaction is what the hub does about an answer before the client has it: it may return another result, and what to do after.
+// reaction is what the hub does about an answer before the client has it: it may return another result, and what to do after. nil is
+// none, because the agent is gone or said too much.
 type reaction func(*router.Frame) (result []byte, after func())
 
 // forward sends a request to an agent and lets the client have the answer.
@@ -219,14 +220,14 @@ func (c *Client) settle(p *pending, a *router.Frame, err error, react reaction) 
 	c.mu.Lock()
 	delete(c.calls, p)
 	c.mu.Unlock()
-	if err != nil {
-		c.out.push(Message{Session: p.session, Data: failure(p.id, gone(err, c.access))})
-		return
-	}
 	var result []byte
 	var after func()
 	if react != nil {
 		result, after = react(a)
+	}
+	if err != nil {
+		c.out.push(Message{Session: p.session, Data: failure(p.id, gone(err, c.access))})
+		return
 	}
 	data := a.WithID(p.id)
 	if result != nil {

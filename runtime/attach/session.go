@@ -21,6 +21,7 @@ type session struct {
 	mu        sync.Mutex
 	stand     *stand // the life of the agent that knows it; nil: an earlier boot's
 	cwd       string
+	dir       string // that Config.Dir gave for it
 	result    object // of session/new, what clients that load it are told: modes, options
 	books     []*transcript.Book
 	writing   *transcript.Book // the last of them, while it takes entries
@@ -235,8 +236,8 @@ func (s *session) note(what any) {
 	s.record(transcript.Note, router.Frame{Raw: encode(what)}, nil)
 }
 
-// end says how the run ended.
-func (s *session) end(run turn.Run, e wire.Envelope) {
+// end says how the run ended, and whether the session goes on.
+func (s *session) end(run turn.Run, e wire.Envelope, goesOn bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run.Run == nil || s.run.Run.UID != run.UID || s.run.Attempt != run.Attempt || s.run.State != stateRunning {
@@ -247,7 +248,7 @@ func (s *session) end(run turn.Run, e wire.Envelope) {
 	s.note(s.run)
 	s.drop()
 	s.shut()
-	s.over = !s.hub.cfg.Standing
+	s.over = !goesOn
 }
 
 // fell says that the agent is gone.
@@ -262,16 +263,21 @@ func (s *session) fell(st *stand) {
 	s.drop()
 }
 
-// close ends the session for good.
+// close ends the session for good, and nobody is attached to it any more.
 func (s *session) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
 	s.drop()
 	s.shut()
-	if s.hub.cfg.Left != nil && !s.delivered {
-		s.hub.cfg.Left(s.cwd)
+	for c := range s.clients {
+		c.mu.Lock()
+		delete(c.sessions, s)
+		c.mu.Unlock()
 	}
+	clear(s.clients)
+	s.hub.left(s.dir)
+	s.dir = ""
 }
 
 // own tells whether it is a client's own.
@@ -292,9 +298,9 @@ func (s *session) busy() bool {
 	return s.taken || len(s.prompts) > 0 || s.delivered && s.run.State == stateRunning
 }
 
-// idle tells whether the session may be forgotten, and since when.
+// idle tells whether the session may be forgotten, and since when. Who is attached to one that is over misses nothing.
 func (s *session) idle() (time.Time, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.at, !s.busy() && len(s.clients) == 0
+	return s.at, !s.busy() && (s.over || len(s.clients) == 0)
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -63,6 +62,9 @@ func (c *Client) greet(f *router.Frame) *refusal {
 	return nil
 }
 
+// listedTime is RFC 3339 with all digits, so that later times are greater texts.
+const listedTime = "2006-01-02T15:04:05.000000000Z07:00"
+
 // listed is a session in the answer to session/list.
 type listed struct {
 	SessionID string              `json:"sessionId"`
@@ -100,7 +102,7 @@ func (s *session) listed() listed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := listed{
-		SessionID: s.id, Cwd: cmp.Or(s.cwd, "/"), UpdatedAt: s.at.UTC().Format(time.RFC3339Nano),
+		SessionID: s.id, Cwd: cmp.Or(s.cwd, "/"), UpdatedAt: s.at.UTC().Format(listedTime),
 		Meta: map[string]toldMeta{"hearth": s.told()},
 	}
 	if s.run.Run != nil {

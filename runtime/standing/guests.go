@@ -15,9 +15,9 @@ type Guests interface {
 	Rose(slot int, conn *router.Conn, agent router.Agent)
 	Fell(slot int)
 	// Begin says that a session now carries out a run, before its prompt is sent; cancel ends the run by the ladder. End says how
-	// it ended, after the agent's answer.
+	// it ended, after the agent's answer, and whether the session goes on.
 	Begin(slot int, session string, run turn.Run, cancel func(cause error))
-	End(slot int, session string, run turn.Run, e wire.Envelope)
+	End(slot int, session string, run turn.Run, e wire.Envelope, goesOn bool)
 	// Ask puts an agent's permission question to whoever may answer it. If nobody does in time, otherwise answers it.
 	Ask(slot int, question *router.Request, otherwise func())
 }
@@ -29,5 +29,5 @@ func (nobody) Watch(int) router.Watcher                       { return nil }
 func (nobody) Rose(int, *router.Conn, router.Agent)           {}
 func (nobody) Fell(int)                                       {}
 func (nobody) Begin(int, string, turn.Run, func(error))       {}
-func (nobody) End(int, string, turn.Run, wire.Envelope)       {}
+func (nobody) End(int, string, turn.Run, wire.Envelope, bool) {}
 func (nobody) Ask(_ int, _ *router.Request, otherwise func()) { otherwise() }

@@ -239,7 +239,10 @@ func (p *Pool) State() wire.AgentInfo {
 // OpenDir makes a fresh directory for a session that is nobody's turn. It is kept until CloseDir and a while longer.
 func (p *Pool) OpenDir() (string, error) { return p.home.open() }
 
-// CloseDir says that no session is in the directory any more; one that OpenDir did not make is left alone.
+// HoldDir says that a session that is nobody's turn is in this directory, whosever it is: until CloseDir it is not removed.
+func (p *Pool) HoldDir(dir string) { p.home.hold(dir) }
+
+// CloseDir takes one OpenDir or HoldDir back.
 func (p *Pool) CloseDir(dir string) { p.home.close(dir) }
 
 // rose and fell count the agents that answer.

@@ -246,7 +246,12 @@ func (s *slot) carryOut(ctx context.Context, a *agent, g pending, seat turn.Seat
 	defer context.AfterFunc(ctx, func() { cancel(errEnding) })()
 	guests := s.pool.cfg.Guests
 	guests.Begin(s.number, seat.Session.ID, g.goal.Run, cancel)
+	if seat.Memory != nil { // from here on clients are refused, but one may have prompted just before
+		if err := a.free(turnCtx); err != nil { //nolint:contextcheck // as below
+			s.pool.cfg.Log.Warn("agent: a goal does not wait for a client's prompt any more", "cause", err)
+		}
+	}
 	envelope, ended := s.runner.Run(turnCtx, seat, g.goal, g.start) //nolint:contextcheck // a turn ends with its caller's context, and by AfterFunc with ours
-	guests.End(s.number, seat.Session.ID, g.goal.Run, envelope)
+	guests.End(s.number, seat.Session.ID, g.goal.Run, envelope, seat.Memory != nil)
 	return envelope, ended
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -260,6 +261,47 @@ func TestAGoalWaitsForAClientsPrompt(t *testing.T) {
 	assert.Contains(t, e.Output.Value, "a client's", "it is the same conversation")
 	assert.EqualValues(t, 1, *e.Usage.TotalTokens)
 	assert.Len(t, s.states(), 1)
+}
+
+// latecomer is a client that prompts in the standing session in the last moment before a goal has it.
+type latecomer struct {
+	host
+	text   string
+	call   chan *router.Call
+	prompt *sync.Once
+}
+
+func (l latecomer) Begin(_ int, session string, run turn.Run, _ func(error)) {
+	if run.UID != "second" {
+		return
+	}
+	l.prompt.Do(func() {
+		call, err := (<-l.conn).Send(acp.AgentMethodSessionPrompt, acp.PromptRequest{SessionId: acp.SessionId(session), Prompt: []acp.ContentBlock{acp.TextBlock(l.text)}})
+		if err == nil {
+			l.call <- call
+		}
+	})
+}
+
+// … also for one that came between the goal's look and its own prompt.
+func TestAGoalWaitsForAPromptOfTheLastMoment(t *testing.T) {
+	t.Parallel()
+	gate := filepath.Join(t.TempDir(), "gate")
+	guests := latecomer{host: host{conn: make(chan *router.Conn, 1)}, text: "say: a client's ;; spent: 1000 0 ;; wait: " + gate, call: make(chan *router.Call, 1), prompt: new(sync.Once)}
+	s := standTalking(t, func(c *Config) { c.Guests = guests })
+	s.told("say: one", turn.Limits{})
+	done := make(chan wire.Envelope, 1)
+	go func() {
+		done <- s.pool.Turn(t.Context(), turn.Goal{Run: turn.Run{UID: "second"}, Text: "recall: ;; spent: 1 0"}, func(string) error { return nil })
+	}()
+	call := <-guests.call
+	s.requireEffects(2)
+	require.NoError(t, os.WriteFile(gate, nil, 0o600))
+	<-call.Done()
+	e := <-done
+	assert.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
+	assert.True(t, strings.HasPrefix(e.Output.Value, "say: one"), e.Output.Value)
+	assert.EqualValues(t, 1, *e.Usage.TotalTokens, "what the client's prompt used is not the goal's")
 }
 
 // A client whose prompt the agent says nothing to holds up no goal for ever.

@@ -20,10 +20,10 @@ type workshop struct {
 	dir string
 
 	mu    sync.Mutex
-	inUse map[string]bool
+	inUse map[string]int // by how many sessions
 }
 
-func newWorkshop(dir string) *workshop { return &workshop{dir: dir, inUse: map[string]bool{}} }
+func newWorkshop(dir string) *workshop { return &workshop{dir: dir, inUse: map[string]int{}} }
 
 // home is the HOME of a slot; it lives as long as the data directory.
 func (w *workshop) home(slot int) (string, error) {
@@ -49,8 +49,15 @@ func (w *workshop) open() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("session's directory: %w", err)
 	}
-	w.inUse[dir] = true
+	w.inUse[dir]++
 	return dir, nil
+}
+
+// hold keeps a directory for one session more.
+func (w *workshop) hold(dir string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.inUse[dir]++
 }
 
 // reopen takes up the directory of an earlier session, made again where it is gone.
@@ -63,15 +70,17 @@ func (w *workshop) reopen(dir string) (string, error) {
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return "", fmt.Errorf("session's directory: %w", err)
 	}
-	w.inUse[dir] = true
+	w.inUse[dir] = max(w.inUse[dir], 1) // the agent before had it for the same session
 	return dir, nil
 }
 
-// close says that the session is over; its directory is kept for a while.
+// close says that one session in the directory is over; where it was the last the directory is kept for a while.
 func (w *workshop) close(dir string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.inUse, dir)
+	if w.inUse[dir]--; w.inUse[dir] <= 0 {
+		delete(w.inUse, dir)
+	}
 }
 
 // discard removes the directory of a session that was never used.
@@ -87,7 +96,7 @@ func (w *workshop) prune(base string) error {
 	}
 	var over []os.FileInfo
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && !w.inUse[filepath.Join(base, e.Name())] {
+		if info, err := e.Info(); err == nil && w.inUse[filepath.Join(base, e.Name())] == 0 {
 			over = append(over, info)
 		}
 	}

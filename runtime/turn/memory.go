@@ -130,7 +130,7 @@ func (m *Memory) Asked(r *router.Request) {
 		c.Asked(r)
 		return
 	}
-	byPolicy := func() { _ = r.Answer(acp.RequestPermissionResponse{Outcome: m.policy.decide(r)}) }
+	byPolicy := func() { m.policy.Settle(r) }
 	if m.ask == nil {
 		byPolicy()
 		return

@@ -437,6 +437,8 @@ func TestOldSessionDirectoriesAreRemoved(t *testing.T) {
 	w := newWorkshop(t.TempDir())
 	first, err := w.open()
 	require.NoError(t, err)
+	w.hold(first)
+	w.close(first) // another session in it is over, and not the first
 	for range keptWork + 20 {
 		dir, err := w.open()
 		require.NoError(t, err)

@@ -77,7 +77,7 @@ func TestAHugeAnswerIsCut(t *testing.T) {
 			require.NoError(t, err)
 			assert.LessOrEqual(t, len(encoded), wire.MaxEnvelopeBytes)
 			assert.Less(t, grew, c.heap)
-			assert.Equal(t, "again", s.turn(t.Context(), "say: again").Output.Value)
+			assert.Equal(t, "again", output(t, s.turn(t.Context(), "say: again")))
 			assert.Equal(t, []wire.AgentState{"ready"}, s.states())
 		})
 	}
@@ -89,10 +89,10 @@ func TestAnyBytesOfAnAgentEndAsText(t *testing.T) {
 	s := stand(t, nil)
 	e := s.turn(t.Context(), `tool_bytes: ff00fe ;; tool_bytes: fffe61 ;; tool_bytes: 5c7530303030 ;; bytes: 61ff5c753030303062 ;; bytes: c3 ;; bytes: a9 ;; bytes: 5c7564383364`)
 	require.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
-	assert.Equal(t, "a\uFFFD\uFFFDb\uFFFD\uFFFD\uFFFD", e.Output.Value)
+	assert.Equal(t, "a\uFFFD\uFFFDb\uFFFD\uFFFD\uFFFD", output(t, e))
 	assert.Equal(t, wire.Tools{Calls: 1}, e.Tools)
-	assert.True(t, utf8.ValidString(e.Output.Value))
-	assert.Equal(t, "again", s.turn(t.Context(), "say: again").Output.Value)
+	assert.True(t, utf8.ValidString(output(t, e)))
+	assert.Equal(t, "again", output(t, s.turn(t.Context(), "say: again")))
 }
 
 // Fault row 34, with a real agent.
@@ -106,5 +106,5 @@ func TestAHugeAnswerOfGooseIsCut(t *testing.T) {
 	assert.EqualValues(t, size, e.Truncation.OriginalBytes)
 	sum := sha256.Sum256([]byte(strings.Repeat("x", size)))
 	assert.Equal(t, base64.RawURLEncoding.EncodeToString(sum[:]), e.Truncation.SHA256)
-	assert.Equal(t, "again", g.turn(t.Context(), "say: again").Output.Value)
+	assert.Equal(t, "again", output(t, g.turn(t.Context(), "say: again")))
 }

@@ -103,7 +103,7 @@ func TestAServerOfOursThatDoesNotObeyIsEnded(t *testing.T) {
 	cancel()
 	e := <-done
 	assert.Equal(t, wire.OutcomeCancelled, e.Outcome)
-	found := regexp.MustCompile(`pid=(\d+)`).FindAllStringSubmatch(e.Output.Value, -1)
+	found := regexp.MustCompile(`pid=(\d+)`).FindAllStringSubmatch(output(t, e), -1)
 	assert.Len(t, found, 3)
 	for _, m := range found {
 		child, err := strconv.Atoi(m[1])

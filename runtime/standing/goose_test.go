@@ -82,9 +82,9 @@ func TestGooseCompletesAGoalWithUsage(t *testing.T) {
 	for range 3 {
 		e := g.turn(t.Context(), "say: hello there ;; usage: 30 4")
 		require.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
-		assert.Equal(t, "hello there", e.Output.Value)
-		assert.EqualValues(t, 30, *e.Usage.InputTokens)
-		assert.EqualValues(t, 4, *e.Usage.OutputTokens)
+		assert.Equal(t, "hello there", output(t, e))
+		assert.EqualValues(t, 30, *used(t, e).InputTokens)
+		assert.EqualValues(t, 4, *used(t, e).OutputTokens)
 		assert.Equal(t, "end_turn", e.StopReason)
 		assert.Empty(t, e.Warnings)
 	}
@@ -100,13 +100,13 @@ func TestGooseIsStoppedAtItsBudget(t *testing.T) {
 		e := g.pool.Turn(t.Context(), turn.Goal{Text: goal, Limits: limits}, func(string) error { return nil })
 		assert.Equal(t, wire.ReasonBudgetExceeded, e.Reason, "%s: %+v", name, e)
 		require.NotNil(t, e.Usage, name)
-		assert.Greater(t, *e.Usage.TotalTokens, int64(100), name)
+		assert.Greater(t, *used(t, e).TotalTokens, int64(100), name)
 		assert.Equal(t, "USD", e.Usage.Cost.Currency, name)
 		assert.Empty(t, e.Warnings, name)
 	}
 	e := g.turn(t.Context(), "shell: true\nsay: x\nusage: 1000 50")
 	require.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
-	assert.Greater(t, *e.Usage.TotalTokens, int64(1050), "of both model calls")
+	assert.Greater(t, *used(t, e).TotalTokens, int64(1050), "of both model calls")
 }
 
 // A provider that cannot be reached, or fails, arrives as end_turn; it is not success.

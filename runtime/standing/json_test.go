@@ -31,7 +31,7 @@ func TestAGoalIsAnsweredInJSON(t *testing.T) {
 	} {
 		e := s.turn(t.Context(), c.goal)
 		assert.Equal(t, c.reason, e.Reason, "%s: %+v", c.goal, e)
-		assert.Equal(t, c.value, e.Output.Value, c.goal)
+		assert.Equal(t, c.value, output(t, e), c.goal)
 		assert.Equal(t, c.reason == "Completed", e.Output.MediaType == "application/json", c.goal)
 		effects := s.requireEffects(c.prompts)
 		assert.Equal(t, effects[0].Session, effects[c.prompts-1].Session)
@@ -51,16 +51,16 @@ func TestGooseIsAskedForJSONOnceMore(t *testing.T) {
 	g := standGoose(t, wantJSON)
 	e := g.turn(t.Context(), `say: {"n": 1.50}`+"\nusage: 30 4")
 	assert.Equal(t, &wire.Output{MediaType: "application/json", Value: `{"n": 1.50}`}, e.Output, e.Message)
-	assert.EqualValues(t, 34, *e.Usage.TotalTokens)
+	assert.EqualValues(t, 34, *used(t, e).TotalTokens)
 
 	e = g.turn(t.Context(), `say: {"x say: [7] \u003b; y":1,"x say: [7] \u003b; y":2}`+"\nusage: 30 4")
 	assert.Equal(t, &wire.Output{MediaType: "application/json", Value: `[7]`}, e.Output, "%+v", e)
-	assert.Greater(t, *e.Usage.TotalTokens, int64(34), "of both prompts")
+	assert.Greater(t, *used(t, e).TotalTokens, int64(34), "of both prompts")
 	assert.Len(t, e.Warnings, 1)
 	assert.Equal(t, 3, g.model.Turns())
 
 	e = g.turn(t.Context(), "say: no JSON")
 	assert.Equal(t, wire.ReasonInvalidOutput, e.Reason, "%+v", e)
-	assert.Contains(t, e.Output.Value, "no JSON")
+	assert.Contains(t, output(t, e), "no JSON")
 	assert.Equal(t, 5, g.model.Turns(), "one more prompt, and no third one")
 }

@@ -131,6 +131,20 @@ func (s *standing) requireEffects(n int) []agenttest.Effect {
 	return effects
 }
 
+// output is what the agent said in a turn.
+func output(t *testing.T, e wire.Envelope) string {
+	t.Helper()
+	require.NotNil(t, e.Output, "%+v", e)
+	return e.Output.Value
+}
+
+// used is what a turn is said to have used.
+func used(t *testing.T, e wire.Envelope) *wire.Usage {
+	t.Helper()
+	require.NotNil(t, e.Usage, "%+v", e)
+	return e.Usage
+}
+
 func requireGone(t *testing.T, pid int) {
 	t.Helper()
 	require.Eventually(t, func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }, limit, 5*time.Millisecond, "process %d lives", pid)
@@ -146,9 +160,9 @@ func TestAGoalIsCarriedOutInAFreshSessionAndDirectory(t *testing.T) {
 			return nil
 		})
 		assert.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
-		assert.EqualValues(t, 7, *e.Usage.TotalTokens)
+		assert.EqualValues(t, 7, *used(t, e).TotalTokens)
 		assert.Equal(t, sessions[len(sessions)-1], e.Session)
-		assert.Equal(t, filepath.Join(s.dir, "work"), filepath.Dir(e.Output.Value))
+		assert.Equal(t, filepath.Join(s.dir, "work"), filepath.Dir(output(t, e)))
 	}
 	effects := s.requireEffects(2)
 	assert.NotEqual(t, effects[0].Session, effects[1].Session)
@@ -166,9 +180,9 @@ func TestEachSlotHasAHomeOfItsOwn(t *testing.T) {
 	two := s.background(t.Context(), "env: HOME ;; wait: "+gate)
 	s.requireEffects(2)
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
-	homes := []string{(<-one).Output.Value, (<-two).Output.Value}
+	homes := []string{output(t, <-one), output(t, <-two)}
 	assert.ElementsMatch(t, []string{"HOME=" + s.dir + "/slots/0/home", "HOME=" + s.dir + "/slots/1/home"}, homes)
-	assert.Equal(t, "A=b", s.turn(t.Context(), "env: A").Output.Value)
+	assert.Equal(t, "A=b", output(t, s.turn(t.Context(), "env: A")))
 }
 
 func TestGoalsWaitForAFreeSlot(t *testing.T) {
@@ -185,8 +199,8 @@ func TestGoalsWaitForAFreeSlot(t *testing.T) {
 	assert.Equal(t, "cancelled before the start: no longer wanted", e.Message)
 	assert.Len(t, agenttest.Effects(t, s.effects), 1)
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
-	assert.Equal(t, "one", (<-first).Output.Value)
-	assert.Equal(t, "two", (<-second).Output.Value)
+	assert.Equal(t, "one", output(t, <-first))
+	assert.Equal(t, "two", output(t, <-second))
 	s.requireEffects(2)
 }
 
@@ -212,11 +226,11 @@ func TestOutcomesOfTheScriptedAgent(t *testing.T) {
 			e := s.turn(t.Context(), c.goal)
 			assert.Equal(t, c.reason, e.Reason, e.Message)
 			if c.output != "" {
-				assert.Equal(t, c.output, e.Output.Value)
+				assert.Equal(t, c.output, output(t, e))
 			}
 			if strings.HasPrefix(c.goal, "unknown") {
-				assert.Contains(t, e.Output.Value, `"id":1,"error":{"code":-32601`)
-				assert.Contains(t, e.Output.Value, `"id":"ask-é-2","error":{"code":-32601`)
+				assert.Contains(t, output(t, e), `"id":1,"error":{"code":-32601`)
+				assert.Contains(t, output(t, e), `"id":"ask-é-2","error":{"code":-32601`)
 			}
 		})
 	}
@@ -241,7 +255,7 @@ func TestPermissionsFollowThePolicy(t *testing.T) {
 	goal := "permit: allow_always,allow_once,reject_always,reject_once ;; ids: string ;; permit: reject_once,allow_once ;; permit: allow_always,reject_always"
 	for policy, want := range map[turn.Policy]string{turn.Deny: "reject_once reject_once cancelled ", turn.Allow: "allow_once allow_once cancelled "} {
 		s := stand(t, nil, func(c *Config) { c.Permissions = policy })
-		assert.Equal(t, want, s.turn(t.Context(), goal).Output.Value)
+		assert.Equal(t, want, output(t, s.turn(t.Context(), goal)))
 	}
 }
 
@@ -251,7 +265,7 @@ func TestACrashEndsTheTurnAndTheAgentIsRestarted(t *testing.T) {
 	e := s.turn(t.Context(), "say: partial ;; crash: 3 out of memory")
 	assert.Equal(t, wire.ReasonAgentCrashed, e.Reason)
 	assert.Equal(t, "agent process exited with status 3; stderr ends: out of memory", e.Message)
-	assert.Equal(t, "partial", e.Output.Value)
+	assert.Equal(t, "partial", output(t, e))
 	assert.NotEqual(t, wire.AgentReady, s.states()[1], "it was down before the envelope was there")
 	e = s.turn(t.Context(), "die:")
 	assert.Contains(t, e.Message, "was killed by SIGKILL")
@@ -361,7 +375,7 @@ func TestEndingOneTurnByForceLeavesTheOtherAlone(t *testing.T) {
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
 	e := <-other
 	assert.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
-	pid, err := strconv.Atoi(regexp.MustCompile(`pid=(\d+)`).FindStringSubmatch(e.Output.Value)[1])
+	pid, err := strconv.Atoi(regexp.MustCompile(`pid=(\d+)`).FindStringSubmatch(output(t, e))[1])
 	require.NoError(t, err)
 	assert.NoError(t, syscall.Kill(pid, 0), "what the other agent left is not ours to end")
 	assert.NotContains(t, s.states(), wire.AgentDown, "one of two answered all the time")
@@ -371,7 +385,7 @@ func TestTheActiveTimeIsLimited(t *testing.T) {
 	s := stand(t, nil)
 	e := s.pool.Turn(t.Context(), turn.Goal{Text: "say: x ;; mute:", Limits: turn.Limits{ActiveSeconds: 1}}, func(string) error { return nil })
 	assert.Equal(t, wire.ReasonDeadlineExceeded, e.Reason)
-	assert.Equal(t, "x", e.Output.Value)
+	assert.Equal(t, "x", output(t, e))
 }
 
 // Fault row 21.

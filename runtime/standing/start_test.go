@@ -58,7 +58,7 @@ func TestASlotThatCannotStartLeavesTheOthersAlone(t *testing.T) {
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
 	e := <-done
 	require.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
-	assert.Equal(t, "undisturbed", e.Output.Value)
+	assert.Equal(t, "undisturbed", output(t, e))
 
 	// The healthy one dies and never comes back: now nobody is there.
 	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\nexit 8\n"), 0o700)) //nolint:gosec // it is run

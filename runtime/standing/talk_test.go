@@ -49,9 +49,9 @@ func TestAStandingSessionRemembers(t *testing.T) {
 	t.Parallel()
 	s := standTalking(t)
 	first := s.told("say: one", turn.Limits{})
-	assert.Equal(t, "say: one", s.told("recall:", turn.Limits{}).Output.Value)
+	assert.Equal(t, "say: one", output(t, s.told("recall:", turn.Limits{})))
 	third := s.told("recall:", turn.Limits{})
-	assert.Equal(t, "say: one|recall:", third.Output.Value)
+	assert.Equal(t, "say: one|recall:", output(t, third))
 	assert.Equal(t, first.Session, third.Session)
 	assert.Empty(t, third.Warnings)
 	effects := s.requireEffects(3)
@@ -83,8 +83,8 @@ func TestAStandingSessionOutlivesItsAgent(t *testing.T) {
 			first := s.told("say: one", turn.Limits{})
 			end(s)
 			again := s.told("recall:", turn.Limits{})
-			assert.True(t, strings.HasPrefix(again.Output.Value, "say: one"), again.Output.Value)
-			assert.NotContains(t, again.Output.Value, "replayed")
+			assert.True(t, strings.HasPrefix(output(t, again), "say: one"), output(t, again))
+			assert.NotContains(t, output(t, again), "replayed")
 			assert.Equal(t, first.Session, again.Session)
 			assert.Empty(t, again.Warnings)
 			effects := agenttest.Effects(t, s.effects)
@@ -109,9 +109,9 @@ func TestAStandingSessionOutlivesTheHarness(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- pool.Run(context.Background()) }() //nolint:usetesting // it outlives the test's context
 	again := next.told("recall: ;; spent: 60 20", turn.Limits{Tokens: 100})
-	assert.Equal(t, "say: one ;; spent: 60 20", again.Output.Value)
+	assert.Equal(t, "say: one ;; spent: 60 20", output(t, again))
 	assert.Equal(t, first.Session, again.Session)
-	assert.EqualValues(t, 80, *again.Usage.TotalTokens)
+	assert.EqualValues(t, 80, *used(t, again).TotalTokens)
 	assert.Empty(t, again.Warnings)
 	require.NoError(t, pool.End(t.Context()))
 	require.NoError(t, <-ended)
@@ -138,7 +138,7 @@ func TestAStandingSessionThatIsLostIsSaidOnce(t *testing.T) {
 			require.NoError(t, syscall.Kill(s.requireEffects(1)[0].PID, syscall.SIGKILL))
 			require.Eventually(t, func() bool { return len(s.states()) == 3 }, limit, time.Millisecond)
 			again := s.told("recall: ;; say: nothing", turn.Limits{})
-			assert.Equal(t, "nothing", again.Output.Value)
+			assert.Equal(t, "nothing", output(t, again))
 			assert.NotEqual(t, first.Session, again.Session)
 			require.Len(t, again.Warnings, 1)
 			assert.Contains(t, again.Warnings[0], "memory was lost")
@@ -182,12 +182,12 @@ func TestABudgetInAStandingSessionIsTheRunsOwn(t *testing.T) {
 	s := standTalking(t)
 	for range 3 {
 		e := s.told("say: x ;; spent: 60 20", turn.Limits{Tokens: 100})
-		assert.EqualValues(t, 80, *e.Usage.TotalTokens)
-		assert.EqualValues(t, 60, *e.Usage.InputTokens)
+		assert.EqualValues(t, 80, *used(t, e).TotalTokens)
+		assert.EqualValues(t, 60, *used(t, e).InputTokens)
 	}
 	s.kill(s.requireEffects(3)[0].PID)
 	e := s.told("say: x ;; spent: 60 20", turn.Limits{Tokens: 100})
-	assert.EqualValues(t, 80, *e.Usage.TotalTokens, "a new process goes on counting")
+	assert.EqualValues(t, 80, *used(t, e).TotalTokens, "a new process goes on counting")
 	e = s.pool.Turn(t.Context(), turn.Goal{Text: "spent: 90 20", Limits: turn.Limits{Tokens: 100}}, func(string) error { return nil })
 	assert.Equal(t, wire.ReasonBudgetExceeded, e.Reason)
 }
@@ -197,9 +197,9 @@ func TestWhatComesAfterAnAnswerIsNotTheNextTurns(t *testing.T) {
 	t.Parallel()
 	s := standTalking(t)
 	said := filepath.Join(t.TempDir(), "said")
-	assert.Equal(t, "one", s.told("say: one ;; late: 100 "+said+" too late", turn.Limits{}).Output.Value)
+	assert.Equal(t, "one", output(t, s.told("say: one ;; late: 100 "+said+" too late", turn.Limits{})))
 	assert.Equal(t, wire.ReasonNoEvidence, s.turn(t.Context(), "wait: "+said).Reason)
-	assert.Equal(t, "x", s.told("say: x", turn.Limits{}).Output.Value)
+	assert.Equal(t, "x", output(t, s.told("say: x", turn.Limits{})))
 }
 
 // SPEC.md, Standing sessions: each goal says what it wants.
@@ -214,13 +214,13 @@ func TestAGoalChoosesItsSession(t *testing.T) {
 			s := stand(t, nil, func(c *Config) { c.Session = usual })
 			one := goal(s, wire.SessionStanding, "say: one")
 			fresh := goal(s, wire.SessionFresh, "recall: ;; say: nothing")
-			assert.Equal(t, "nothing", fresh.Output.Value)
+			assert.Equal(t, "nothing", output(t, fresh))
 			assert.NotEqual(t, one.Session, fresh.Session)
-			assert.Equal(t, "say: one", goal(s, wire.SessionStanding, "recall:").Output.Value)
+			assert.Equal(t, "say: one", output(t, goal(s, wire.SessionStanding, "recall:")))
 			another := goal(s, wire.SessionFresh, "recall: ;; say: nothing")
 			assert.NotEqual(t, fresh.Session, another.Session)
 			usually := goal(s, "", "recall: ;; say: .")
-			assert.Equal(t, usual == wire.SessionStanding, usually.Output.Value == "say: one|recall:.", usually.Output.Value)
+			assert.Equal(t, usual == wire.SessionStanding, output(t, usually) == "say: one|recall:.", output(t, usually))
 			assert.Empty(t, usually.Warnings)
 		})
 	}
@@ -258,8 +258,8 @@ func TestAGoalWaitsForAClientsPrompt(t *testing.T) {
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
 	<-call.Done()
 	e := <-done
-	assert.Contains(t, e.Output.Value, "a client's", "it is the same conversation")
-	assert.EqualValues(t, 1, *e.Usage.TotalTokens)
+	assert.Contains(t, output(t, e), "a client's", "it is the same conversation")
+	assert.EqualValues(t, 1, *used(t, e).TotalTokens)
 	assert.Len(t, s.states(), 1)
 }
 
@@ -314,7 +314,7 @@ func TestASilentClientsPromptIsEndedForAGoal(t *testing.T) {
 	require.NoError(t, err)
 	s.requireEffects(2)
 	e := s.told("recall:", turn.Limits{})
-	assert.Equal(t, "say: one|mute:", e.Output.Value)
+	assert.Equal(t, "say: one|mute:", output(t, e))
 	assert.Empty(t, e.Warnings)
 	assert.Equal(t, []wire.AgentState{"ready", "down", "ready"}, s.states())
 }
@@ -340,10 +340,10 @@ func TestGooseRemembersInAStandingSession(t *testing.T) {
 	third := g.told("say: three\nusage: 30 4", limits)
 	for _, e := range []wire.Envelope{first, second, third} {
 		assert.Equal(t, first.Session, e.Session)
-		assert.EqualValues(t, 34, *e.Usage.TotalTokens, "each run's own")
+		assert.EqualValues(t, 34, *used(t, e).TotalTokens, "each run's own")
 		assert.Empty(t, e.Warnings)
 	}
-	assert.Equal(t, "three", third.Output.Value)
+	assert.Equal(t, "three", output(t, third))
 	measured := g.told("shell: touch "+marker+"\nsay: done", turn.Limits{})
 	assert.True(t, exists(marker))
 	assert.Equal(t, wire.Tools{Calls: 1}, measured.Tools)

@@ -25,7 +25,7 @@ func TestWhatEachKeyMayDo(t *testing.T) {
 		{"view, own", View, SteerRuns, "s1", nil, CodeNotAllowed},
 		{"view, delivered", View, SteerRuns, "r1", nil, CodeNotAllowed},
 		{"steer, own", Steer, WatchOnly, "s1", nil, reaches},
-		{"steer, delivered, watch only", Steer, WatchOnly, "r1", map[string]int{"session/new": reaches}, CodeNotAllowed},
+		{"steer, delivered, watch only", Steer, WatchOnly, "r1", nil, CodeNotAllowed},
 		{"steer, delivered, steering", Steer, SteerRuns, "r1", map[string]int{
 			"session/close": CodeNotAllowed, "session/delete": CodeNotAllowed, "session/prompt": CodeBusy,
 		}, reaches},

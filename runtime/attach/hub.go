@@ -109,7 +109,7 @@ func (h *Hub) Connect(access Access) (*Client, error) {
 func (h *Hub) Watch(slot int) router.Watcher {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	st := &stand{hub: h, slot: slot, early: map[string]*session{}, opening: map[string]string{}}
+	st := &stand{hub: h, slot: slot, early: map[string]*session{}, opening: map[string]opening{}, reserved: map[string]bool{}}
 	h.stands[slot] = st
 	return st
 }
@@ -133,6 +133,7 @@ func (h *Hub) Fell(slot int) {
 	}
 	st.fallen = true
 	clear(st.early)
+	clear(st.reserved)
 	all := slices.Collect(maps.Values(h.sessions))
 	h.mu.Unlock()
 	for _, s := range all {
@@ -154,6 +155,7 @@ func (h *Hub) Begin(slot int, id string, run turn.Run, cancel func(cause error))
 	if old != nil {
 		old.close()
 	}
+	defer st.release(id) // once it is known as the run's
 	s.begin(st, name, run, cancel)
 	h.forget()
 }

@@ -12,6 +12,9 @@ import (
 
 // begin opens a session of the client's own, at the agent that is least busy.
 func (c *Client) begin(f *router.Frame) *refusal {
+	if r := c.hub.unnamed(f); r != nil {
+		return r
+	}
 	st := c.hub.best()
 	if st == nil {
 		return refuse(CodeGone, "no agent answers: try again")
@@ -136,6 +139,9 @@ func (c *Client) loadUnknown(f *router.Frame) *refusal {
 	_, agent, up := st.link()
 	if c.access != Steer || !up || !agent.Loads || f.Session == "" {
 		return refuse(codeNotFound, "there is no such session: session/list tells those there are")
+	}
+	if r := c.hub.unnamed(f); r != nil {
+		return r
 	}
 	h := c.hub
 	s := newSession(h, f.Session, st)

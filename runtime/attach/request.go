@@ -3,6 +3,7 @@ package attach
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/coder/acp-go-sdk"
@@ -13,12 +14,6 @@ import (
 )
 
 const methodDelete = "session/delete"
-
-// understood are the methods that are about params.sessionId and no other session, wherever its id stands in them.
-var understood = map[string]bool{
-	acp.AgentMethodSessionPrompt: true, acp.AgentMethodSessionCancel: true, acp.AgentMethodSessionSetMode: true,
-	acp.AgentMethodSessionSetConfigOption: true, acp.AgentMethodSessionClose: true, methodDelete: true,
-}
 
 // errSteered is why a run that a person stopped was cancelled.
 var errSteered = errors.New("cancelled by a person who is attached to the session")
@@ -45,6 +40,8 @@ func (c *Client) asked(f *router.Frame) *refusal {
 		return refuse(CodeNotAllowed, "%.64s needs the steer key: this one can only watch", f.Method)
 	}
 	switch f.Method {
+	case methodCancelRequest: // it would have the ids of requests that are others'
+		return refuse(codeInvalidRequest, "%s: expected a notification, which has no id", f.Method)
 	case acp.AgentMethodSessionNew:
 		return c.begin(f)
 	case acp.AgentMethodSessionPrompt:
@@ -59,7 +56,10 @@ func (c *Client) told(f *router.Frame) {
 		c.withdraw(readObject(f.Params()).get("requestId"))
 		return
 	}
-	if c.access != Steer {
+	c.mu.Lock()
+	greeted := c.greeted
+	c.mu.Unlock()
+	if c.access != Steer || !greeted || isRequest(f.Method) {
 		return
 	}
 	s, st, r := c.concerned(f)
@@ -81,6 +81,15 @@ func (c *Client) told(f *router.Frame) {
 	}
 }
 
+// isRequest tells whether a method is one that is answered: an agent might carry it out although nobody could be told.
+func isRequest(method string) bool {
+	switch method {
+	case acp.AgentMethodInitialize, acp.AgentMethodAuthenticate, acp.AgentMethodLogout:
+		return true
+	}
+	return strings.HasPrefix(method, "session/") && method != acp.AgentMethodSessionCancel
+}
+
 // withdraw gives up a request of the client.
 func (c *Client) withdraw(id jsontext.Value) {
 	c.mu.Lock()
@@ -99,10 +108,10 @@ func (c *Client) withdraw(id jsontext.Value) {
 // concerned finds the session that a message is about, or the agent that it goes to if it is about none, and whether it may be
 // sent at all.
 func (c *Client) concerned(f *router.Frame) (*session, *stand, *refusal) {
-	if !understood[f.Method] && c.hub.names(f.Params()) {
-		return nil, nil, refuse(CodeNotAllowed, "%.64s names the session of a delivered run, which can only be watched", f.Method)
-	}
 	if f.Session == "" {
+		if r := c.hub.unnamed(f); r != nil {
+			return nil, nil, r
+		}
 		if st := c.hub.best(); st != nil {
 			return nil, st, nil
 		}
@@ -113,11 +122,23 @@ func (c *Client) concerned(f *router.Frame) (*session, *stand, *refusal) {
 		return nil, nil, refuse(codeNotFound, "there is no such session: session/list tells those there are")
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r := s.may(f.Method, c.hub.cfg.Steering); r != nil {
+	r, st := s.may(f.Method, c.hub.cfg.Steering), s.stand
+	s.mu.Unlock()
+	if r == nil {
+		r = c.hub.unnamed(f)
+	}
+	if r != nil {
 		return nil, nil, r
 	}
-	return s, s.stand, nil
+	return s, st, nil
+}
+
+// unnamed refuses what names a session of the harness's own.
+func (h *Hub) unnamed(f *router.Frame) *refusal {
+	if h.names(f) {
+		return refuse(CodeNotAllowed, "%.64s names the session of a delivered run, which can only be watched", f.Method)
+	}
+	return nil
 }
 
 // may tells whether a client with the steer key may do this with the session. The lock is held.
@@ -162,6 +183,10 @@ func (c *Client) adopt(st *stand, a *router.Frame, cwd string) (after func()) {
 	}
 	h := c.hub
 	h.mu.Lock()
+	if st.reserved[a.Session] {
+		h.mu.Unlock()
+		return nil
+	}
 	s, old := h.claim(st, a.Session)
 	name := st.agent.Name
 	h.mu.Unlock()

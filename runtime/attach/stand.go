@@ -21,7 +21,16 @@ type stand struct {
 	agent   router.Agent
 	fallen  bool
 	early   map[string]*session // that nobody has claimed yet
-	opening map[string]string   // by the id of a session/new under way: its directory
+	opening map[string]opening  // by the id of a session/new under way
+
+	// reserved are the sessions that the harness opened for runs to come, by their id: they are nobody else's.
+	reserved map[string]bool
+}
+
+// opening is what is known of a session that is being opened.
+type opening struct {
+	cwd     string
+	harness bool // no client asked for it
 }
 
 // up tells whether the agent can be talked to. The hub's lock is held.
@@ -35,6 +44,13 @@ func (st *stand) link() (*router.Conn, router.Agent, bool) {
 	st.hub.mu.Lock()
 	defer st.hub.mu.Unlock()
 	return st.conn, st.agent, st.up()
+}
+
+// release says that a session is known otherwise.
+func (st *stand) release(id string) {
+	st.hub.mu.Lock()
+	defer st.hub.mu.Unlock()
+	delete(st.reserved, id)
 }
 
 // Said implements router.Watcher.
@@ -52,6 +68,14 @@ func (st *stand) find(m router.Said) *session {
 	h := st.hub
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if m.ToAgent && m.By == nil && !st.fallen {
+		switch m.Request {
+		case acp.AgentMethodSessionLoad, acp.AgentMethodSessionResume:
+			st.reserved[m.Session] = true
+		case acp.AgentMethodSessionClose:
+			delete(st.reserved, m.Session)
+		}
+	}
 	opened := m.Request == acp.AgentMethodSessionNew && !m.ToAgent
 	s := h.sessions[m.Session]
 	if s != nil && !opened {
@@ -72,8 +96,12 @@ func (st *stand) find(m router.Said) *session {
 		st.early[m.Session] = s
 	}
 	if opened && s != nil {
-		s.cwd = st.opening[string(m.ID())]
+		o := st.opening[string(m.ID())]
 		delete(st.opening, string(m.ID()))
+		s.cwd = o.cwd
+		if o.harness {
+			st.reserved[m.Session] = true
+		}
 	}
 	return s
 }
@@ -85,7 +113,7 @@ func (st *stand) aside(m router.Said) {
 		st.hub.mu.Lock()
 		defer st.hub.mu.Unlock()
 		if delete(st.opening, string(m.ID())); m.ToAgent && m.Method != "" {
-			st.opening[string(m.ID())] = text(readObject(m.Params()).get("cwd"))
+			st.opening[string(m.ID())] = opening{text(readObject(m.Params()).get("cwd")), m.By == nil}
 		}
 	case m.ToAgent || m.Method == "" || m.ID() != nil:
 	case m.Method == methodCancelRequest:

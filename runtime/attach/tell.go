@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
+	"github.com/coder/acp-go-sdk"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -111,41 +113,100 @@ func (s *session) listed() listed {
 	return l
 }
 
-// names tells whether params have the id of a session that can only be watched, wherever it stands: methods that nobody here
-// knows may call it by another name.
-func (h *Hub) names(params jsontext.Value) bool {
-	if h.cfg.Steering == SteerRuns {
+// names tells whether a message has the id of a session that is the harness's, wherever it stands: agents may take it by another name
+// than sessionId. What a prompt says is no name, and neither is the message's own id.
+func (h *Hub) names(f *router.Frame) bool {
+	ids := h.watched()
+	if len(ids) == 0 {
 		return false
 	}
-	watched := h.watched()
-	d := jsontext.NewDecoder(bytes.NewReader(params), router.Lenient)
+	prompts := f.Method == acp.AgentMethodSessionPrompt || f.Method == methodSteer
+	d := jsontext.NewDecoder(bytes.NewReader(f.Raw), router.Lenient)
 	for {
 		t, err := d.ReadToken()
 		if err != nil {
 			return false
 		}
-		if t.Kind() == '"' && watched[t.String()] {
+		if t.Kind() != '"' {
+			continue
+		}
+		text := t.String()
+		if kind, n := d.StackIndex(d.StackDepth()); kind == '{' && n%2 == 1 && passedOver(d, text, prompts) {
+			if d.SkipValue() != nil {
+				return false
+			}
+			continue
+		}
+		if among(ids, text) {
 			return true
 		}
 	}
 }
 
-// watched are the ids of delivered runs' sessions, with and without what tells agents apart.
+// passedOver tells whether the value of the member whose name was read is not looked at.
+func passedOver(d *jsontext.Decoder, name string, prompts bool) bool {
+	switch d.StackDepth() {
+	case 1:
+		return name == "id"
+	case 2:
+		return prompts && name == "prompt" && d.StackPointer().Parent() == "/params"
+	}
+	return false
+}
+
+// minInner is how long an id has to be that is looked for within longer strings, as in a URI.
+const minInner = 6
+
+// among tells whether a string is one of the ids, or has one between what are no letters and digits.
+func among(ids map[string]bool, text string) bool {
+	if ids[text] {
+		return true
+	}
+	for id := range ids {
+		if len(id) < minInner {
+			continue
+		}
+		for rest, from := text, 0; ; {
+			at := strings.Index(rest[from:], id)
+			if at < 0 {
+				break
+			}
+			at += from
+			before, _ := utf8.DecodeLastRuneInString(rest[:at])
+			after, _ := utf8.DecodeRuneInString(rest[at+len(id):])
+			if !wordy(before) && !wordy(after) {
+				return true
+			}
+			from = at + 1
+		}
+	}
+	return false
+}
+
+func wordy(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+// watched are the ids of the harness's own sessions that people may not steer, with and without what tells agents apart.
 func (h *Hub) watched() map[string]bool {
 	h.mu.Lock()
 	all := slices.Collect(maps.Values(h.sessions))
-	several := len(h.stands) > 1
-	h.mu.Unlock()
 	ids := map[string]bool{}
+	for _, st := range h.stands {
+		for id := range st.reserved {
+			ids[id] = true
+		}
+	}
+	h.mu.Unlock()
 	for _, s := range all {
 		s.mu.Lock()
-		if s.delivered {
+		if s.delivered && h.cfg.Steering != SteerRuns {
 			ids[s.id] = true
-			if _, bare, prefixed := strings.Cut(s.id, "."); prefixed && several {
-				ids[bare] = true
-			}
 		}
 		s.mu.Unlock()
+	}
+	for id := range maps.Clone(ids) {
+		if number, bare, prefixed := strings.Cut(id, "."); prefixed && bare != "" && strings.Trim(number, "0123456789") == "" {
+			ids[bare] = true
+		}
 	}
 	return ids
 }
@@ -154,11 +215,12 @@ func (h *Hub) watched() map[string]bool {
 func (h *Hub) standOf(id string) *stand {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	slot := 0
-	if number, _, prefixed := strings.Cut(id, "."); prefixed && len(h.stands) > 1 {
-		slot, _ = strconv.Atoi(number)
+	for _, st := range h.stands {
+		if st.up() && st.conn.Carries(id) {
+			return st
+		}
 	}
-	return h.stands[slot]
+	return nil
 }
 
 // remembered is the session of a transcript that an earlier boot left.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,6 +73,9 @@ func (c *Conn) Close() {
 	_ = c.cfg.Out.Close()
 	_ = c.cfg.In.Close()
 }
+
+// Carries tells whether a session of this id can be this connection's.
+func (c *Conn) Carries(id string) bool { return strings.HasPrefix(id, c.cfg.Prefix) }
 
 // Done is closed when the connection has ended and every call has failed.
 func (c *Conn) Done() <-chan struct{} { return c.done }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -61,7 +62,8 @@ type Malformed struct {
 
 func (m *Malformed) Error() string { return m.Why }
 
-// Strict reads what clients write.
+// Strict reads what clients write: also, no member may be named like one of a message's own in another case, because agents that do not
+// look at the case would take it for that.
 var Strict = jsontext.AllowDuplicateNames(true) // outside of a message's own members they are the agent's business
 
 // scanners are reused: a message costs no decoder.
@@ -72,13 +74,15 @@ type scanner struct {
 	raw []byte
 	f   Frame
 	bad *Malformed // the first thing that makes JSON no message
+
+	strict bool
 }
 
 // Parse reads one message; raw is kept. A member that is named twice makes it none: whoever reads it next might take the other.
 func Parse(raw []byte, options jsontext.Options) (Frame, *Malformed) {
 	s := scanners.Get().(*scanner) //nolint:errcheck,forcetypeassert // the pool has nothing else
 	defer scanners.Put(s)
-	s.raw, s.f, s.bad = raw, Frame{Raw: raw}, nil
+	s.raw, s.f, s.bad, s.strict = raw, Frame{Raw: raw}, nil, options == Strict
 	s.d.Reset(bytes.NewBuffer(raw), options)
 	defer func() { s.raw, s.f = nil, Frame{} }()
 	if s.d.PeekKind() == '[' {
@@ -168,9 +172,19 @@ func (s *scanner) member(name string) error {
 	case "error":
 		return s.value(&f.failed, name)
 	default:
+		s.unlike(name, "jsonrpc", "id", "method", "params", "result", "error")
 		return s.d.SkipValue()
 	}
 	return nil
+}
+
+// unlike refuses a client's member that is not one of these by its case only.
+func (s *scanner) unlike(name string, members ...string) {
+	for _, m := range members {
+		if s.strict && name != m && strings.EqualFold(name, m) {
+			s.wrong(m + ": expected no other member of that name, in any case")
+		}
+	}
 }
 
 func (s *scanner) value(p *part, name string) error {
@@ -203,7 +217,8 @@ func (s *scanner) object(p *part, name string) error {
 		if err != nil {
 			return err
 		}
-		if member.String() != "sessionId" {
+		if text := member.String(); text != "sessionId" {
+			s.unlike(text, "sessionId")
 			if err := s.d.SkipValue(); err != nil {
 				return err
 			}

@@ -93,6 +93,29 @@ func TestWhoeverAttachesWheneverSeesTheSame(t *testing.T) {
 	}
 }
 
+// R51: a transcript that is read in several goes, by number and by size, is shown whole, and goes on where it ends.
+func TestALongTranscriptIsShownWhole(t *testing.T) {
+	h := newHouse(t)
+	a := h.rise(0, "", false)
+	d := a.begin("r1", "u1")
+	for i := range 2*replayEntries + 1 {
+		a.write(says("r1", strconv.Itoa(i)))
+	}
+	for _, size := range []int{replayBytes / 2, replayBytes, 1, 2 * replayBytes, 1, replayBytes / 2, replayBytes / 2} {
+		a.write(says("r1", strings.Repeat("x", size)))
+	}
+	a.sync()
+	g := h.connect(View)
+	seen := g.load("r1")
+	d.end()
+	seen = append(seen, g.next())
+	want := expected(t, h, "r1")
+	require.Len(t, seen, len(want))
+	for i := range want {
+		require.Equal(t, want[i], seen[i], "message %d", i)
+	}
+}
+
 // Fault row 41: who never reads is closed; the agent's reader and the others do not wait, and memory is bounded.
 func TestAClientThatNeverReadsCostsNobodyAnything(t *testing.T) {
 	h := newHouse(t)

@@ -38,6 +38,9 @@ func TestTheFirstAnswerCountsAndTheOthersAreTold(t *testing.T) {
 	late := h.connect(Steer)
 	late.load("r1")
 	assert.Equal(t, asked, late.next(), "who comes late is asked as well")
+	one.load("r1") // who loads it once more has been asked already
+	lateViewer := h.connect(View)
+	lateViewer.load("r1")
 	leaver := h.connect(Steer)
 	leaver.load("r1")
 	leaver.Close()
@@ -50,7 +53,7 @@ func TestTheFirstAnswerCountsAndTheOthersAreTold(t *testing.T) {
 	assert.Equal(t, `{"jsonrpc":"2.0","id":`+id+`,"result":{"outcome": {"optionId":"yes","outcome":"selected"},"_x":1.0}}`, a.read())
 	assert.Equal(t, told(asked), late.next())
 	a.sync()
-	for _, g := range []*guest{one, two, viewer, elsewhere} {
+	for _, g := range []*guest{one, two, viewer, lateViewer, elsewhere} {
 		g.silent()
 	}
 	assert.Empty(t, h.hub.open)

@@ -17,7 +17,7 @@ const (
 	// SecretToken and SecretGoal are the keys of a Pod-backed run's Secret.
 	SecretToken = "token" //nolint:gosec // a key's name, not a secret
 	SecretGoal  = "goal"
-	// SecretKey is the key of an Agent's two Secrets for people, <agent>-acp-view and <agent>-acp-steer.
+	// SecretKey is the key of an Agent's two Secrets for people, which KeySecretNames names.
 	SecretKey = "secret-key" //nolint:gosec // a key's name, not a secret
 
 	// PortACP is the name and PortACPNumber the number of the ACP endpoint's port (R1).

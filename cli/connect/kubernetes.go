@@ -185,24 +185,22 @@ func (k *inCluster) check(ctx context.Context, p pod) error {
 
 // key reads the best key that the person may read, and says what it is good for.
 func (k *inCluster) key(ctx context.Context, agent string) (key, may string, err error) {
-	may = "steer"
+	view, steer := hearthv1.KeySecretNames(agent)
+	name, may := steer, "steer"
 	if k.watch {
-		may = "view"
+		name, may = view, "watch"
 	}
 	var secret corev1.Secret
-	err = k.client.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: agent + "-acp-" + may}, &secret)
+	err = k.client.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: name}, &secret)
 	if apierrors.IsForbidden(err) && !k.watch {
-		may = "view"
-		err = k.client.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: agent + "-acp-" + may}, &secret)
+		may = "watch"
+		err = k.client.Get(ctx, client.ObjectKey{Namespace: k.namespace, Name: view}, &secret)
 		if err == nil {
-			k.say("no right to read Secret %s-acp-steer: connecting with the key that may watch only", agent)
+			k.say("no right to read Secret %s: connecting with the key that may watch only", steer)
 		}
 	}
 	if err != nil {
 		return "", "", err
-	}
-	if may == "view" {
-		may = "watch"
 	}
 	key = string(secret.Data[hearthv1.SecretKey])
 	if key == "" {

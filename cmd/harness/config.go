@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
+	"github.com/hearthdev/hearth/internal/version"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/endpoint"
 	"github.com/hearthdev/hearth/runtime/standing"
@@ -161,6 +162,6 @@ func (c *config) takeSecrets(environ []string, log *slog.Logger) ([]string, erro
 func (c *config) pool(agentEnv []string, concurrency int, guests standing.Guests, log *slog.Logger, onChange func(wire.AgentInfo)) standing.Config {
 	return standing.Config{
 		Command: c.command, Endpoint: c.endpoint, EndpointKey: c.key, Env: agentEnv, DataDir: c.dataDir, Concurrency: concurrency, Permissions: c.permissions, Output: turn.MediaType(c.output),
-		Silence: c.silence, StartTimeout: c.startTimeout, Log: log, Now: time.Now, Version: version(), Guests: guests, OnChange: onChange,
+		Silence: c.silence, StartTimeout: c.startTimeout, Log: log, Now: time.Now, Version: version.Of(), Guests: guests, OnChange: onChange,
 	}
 }

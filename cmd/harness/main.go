@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/pflag"
+
+	"github.com/hearthdev/hearth/internal/version"
 )
 
 func main() {
@@ -33,7 +35,7 @@ func main() {
 	case "check":
 		os.Exit(checkImage(args, os.Stdout))
 	case "version":
-		_, err = fmt.Println(version())
+		_, err = fmt.Println(version.Of())
 	case "help", "-h", "--help":
 		_, err = fmt.Print(usage)
 	case "":

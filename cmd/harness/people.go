@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hearthdev/hearth/internal/version"
 	"github.com/hearthdev/hearth/runtime/attach"
 	"github.com/hearthdev/hearth/runtime/endpoint"
 	"github.com/hearthdev/hearth/runtime/standing"
@@ -31,7 +32,7 @@ func newPeople(c *config, environ []string, log *slog.Logger) (*people, error) {
 	}
 	p := &people{store: store}
 	p.hub = attach.New(attach.Config{
-		Version: version(), Store: store, Steering: attach.Steering(c.steering), Policy: c.permissions, AskTimeout: c.askTimeout,
+		Version: version.Of(), Store: store, Steering: attach.Steering(c.steering), Policy: c.permissions, AskTimeout: c.askTimeout,
 		Dir: p.dir, Left: p.left, Log: log, Now: time.Now,
 	})
 	return p, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/hearthdev/hearth/delivery/journal"
 	"github.com/hearthdev/hearth/delivery/kontext"
 	"github.com/hearthdev/hearth/delivery/server"
+	"github.com/hearthdev/hearth/internal/version"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/endpoint"
 	"github.com/hearthdev/hearth/runtime/standing"
@@ -105,7 +106,7 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 func (h *harness) openDelivery(ctx context.Context, who credentials) error {
 	deliveries, err := server.New(server.Config{
 		Identity: who.identity, Keys: who.keys, Scheme: wire.Scheme(h.cfg.deliveryScheme), Journal: h.journal, Runner: h.agents, Concurrency: h.cfg.concurrency, Queue: h.cfg.queue,
-		Version: version(), Now: time.Now, Log: h.log,
+		Version: version.Of(), Now: time.Now, Log: h.log,
 	})
 	if err != nil {
 		return err

@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hearthdev/hearth/cli/connect"
+	"github.com/hearthdev/hearth/internal/version"
 )
 
 func main() {
@@ -35,26 +35,9 @@ func command() *cobra.Command {
 	root.AddCommand(connect.NewCommand(), &cobra.Command{
 		Use: "version", Short: "print the version", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(c.OutOrStdout(), version())
+			_, err := fmt.Fprintln(c.OutOrStdout(), version.Of())
 			return err
 		},
 	})
 	return root
-}
-
-// version is the module's version; of a build that has none, the revision.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return "devel-" + s.Value[:min(12, len(s.Value))]
-		}
-	}
-	return "devel"
 }

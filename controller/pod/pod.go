@@ -27,12 +27,6 @@ func SecretName(run string, uid types.UID) string {
 	return run + "-" + short + "-harness"
 }
 
-// KeySecretNames are the names of an Agent's Secrets for people (SPEC.md, Resources). They stay the same for the Agent's life, so
-// that RBAC can name them.
-func KeySecretNames(agent string) (view, steer string) {
-	return agent + "-acp-view", agent + "-acp-steer"
-}
-
 // Listening tells whether an ACP client may dial the Pod (R4; SPEC.md, "Which Pod counts as ready"): phase Running, condition
 // Ready, an IP, the agent container running, and no deletion timestamp. Otherwise message says, in the Pod's own words where it
 // has any, why not. A nil Pod does not listen.

@@ -76,7 +76,7 @@ func (r *Reconciler) makeKeys(ctx context.Context, o *Observed) (obstacle, error
 	if o.Run.AdHoc() {
 		return obstacle{}, nil
 	}
-	view, steer := pod.KeySecretNames(o.Run.Spec.AgentRef.Name)
+	view, steer := v1alpha1.KeySecretNames(o.Run.Spec.AgentRef.Name)
 	for _, name := range []string{view, steer} {
 		value, err := challenge.NewRoot(r.Random)
 		if err != nil {

@@ -86,7 +86,7 @@ func harness(s *corev1.PodSpec, c *corev1.Container, run *v1alpha1.AgentRun) {
 	variable(c, pod.EnvPodUID, "", field("metadata.uid"))
 	variable(c, pod.EnvACP, ":"+strconv.Itoa(v1alpha1.PortACPNumber), nil)
 	if !run.AdHoc() { // the keys are an Agent's
-		view, steer := pod.KeySecretNames(run.Spec.AgentRef.Name)
+		view, steer := v1alpha1.KeySecretNames(run.Spec.AgentRef.Name)
 		variable(c, pod.EnvViewKey, "", key(view))
 		variable(c, pod.EnvSteerKey, "", key(steer))
 	}

@@ -47,7 +47,7 @@ func TestAllThatIsNamedAfterARunCanBe(t *testing.T) {
 			assert.Equal(t, name, wire.Hostname(name), "%s: host", kind)
 		}
 		objects := []metav1.Object{p, service, secret, box}
-		if view, steer := pod.KeySecretNames(r.Spec.AgentRef.Name); !r.AdHoc() {
+		if view, steer := v1alpha1.KeySecretNames(r.Spec.AgentRef.Name); !r.AdHoc() {
 			objects = append(objects, BuildKey(r, view, "k"), BuildKey(r, steer, "k"))
 			assert.Subset(t, secretsOf(p), []string{view, steer}, kind)
 		}
@@ -94,7 +94,7 @@ func TestNoTwoSecretsShareAName(t *testing.T) {
 	uid := string(uuid[:8])
 	for _, name := range []string{"a", "a-1", "a-acp", "a-acp-view", "a-acp-steer", "a-" + uid, "a-" + uid + "-harness", "a-" + uid + "-acp-view",
 		strings.Repeat("r", 62), strings.Repeat("r", 62) + "x", strings.Repeat("r", 62) + "y"} {
-		view, steer := pod.KeySecretNames(name)
+		view, steer := v1alpha1.KeySecretNames(name)
 		names = append(names, view, steer, pod.SecretName(name, uuid), pod.SecretName(name, "fedcba98-89ab-4def-8123-456789abcdef"))
 	}
 	all := len(names)

@@ -1,9 +1,10 @@
-package main
+// Package version tells which build of Hearth a program is.
+package version
 
 import "runtime/debug"
 
-// version is the module's version, or the revision it was built from.
-func version() string {
+// Of is the module's version, or the revision that this program was built from.
+func Of() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

@@ -60,4 +60,9 @@ func TestAForeignOriginIsRefused(t *testing.T) {
 		assert.Equal(t, want, w.Code, origin)
 		assert.NotContains(t, w.Body.String(), "the-view-key")
 	}
+	r := httptest.NewRequest(http.MethodGet, "http://pod:4000/acp?token=the-view-key", nil)
+	r.Header["Origin"] = []string{"http://pod:4000", "http://evil.example"}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	assert.Equal(t, http.StatusForbidden, w.Code, "one of two")
 }

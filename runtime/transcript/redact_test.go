@@ -31,10 +31,11 @@ func TestSecretsAreTakenOutHoweverTheyAreSpelled(t *testing.T) {
 		"a number":                 {`{"pin":1234567890}`, `"{\"pin\":[redacted]}"`},
 		"longest first":            {`["` + secret + secret + `"]`, `["[redacted]"]`},
 		"too short for a secret":   {`["short"]`, `["short"]`},
+		"just long enough":         {`["8 bytes!"]`, `["[redacted]"]`},
 		"nothing":                  {`{"a":"s3cret","\\":"\""}`, `{"a":"s3cret","\\":"\""}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRedactor([]string{"", "short", secret, secret + secret, `qu"ote\s!`, "1234567890"})
+			r := newRedactor([]string{"", "short", secret, secret + secret, `qu"ote\s!`, "1234567890", "8 bytes!"})
 			assert.Equal(t, row.want, string(r.clean([]byte(row.in))))
 		})
 	}

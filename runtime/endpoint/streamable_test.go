@@ -134,6 +134,26 @@ func TestMistakesByStreamableHTTP(t *testing.T) {
 	})
 }
 
+// A message whose length nobody declares may be no longer than one that says it.
+func TestABodyOfUnknownLengthIsBounded(t *testing.T) {
+	versions(t, func(t *testing.T, second bool) {
+		h := newHouse()
+		e, _ := open(t, Config{Keys: keys, Clients: h, pace: rapid()})
+		b := newBrowser(t, e, viewKey, second)
+		b.initialize(h)
+		for size, want := range map[int]int{MaxViewMessageBytes: http.StatusAccepted, MaxViewMessageBytes + 1: http.StatusRequestEntityTooLarge} {
+			body := io.MultiReader(strings.NewReader("{}" + strings.Repeat(" ", size-2))) // of which net/http knows no length
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url, body)
+			require.NoError(t, err)
+			r.Header = http.Header{HeaderKey: {viewKey}, HeaderConnection: {b.connection}, "Content-Type": {mediaJSON}}
+			response, err := b.transport.RoundTrip(r)
+			require.NoError(t, err)
+			require.NoError(t, response.Body.Close())
+			assert.Equal(t, want, response.StatusCode, size)
+		}
+	})
+}
+
 // A message that stops coming is answered, and its connection is gone; one of a stranger is not waited for at all.
 func TestABodyThatDoesNotCome(t *testing.T) {
 	h := newHouse()

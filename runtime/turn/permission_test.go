@@ -137,11 +137,16 @@ func TestOpenQuestionsEndAsCancelledBeforeTheCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t, 0)
 		people := s.asks()
+		var first, second person
+		s.seat.Census = func() {
+			_, settled := first.question.Settled()
+			assert.False(t, settled, "what takes a while is not between an answer and the cancel: the agent could end its turn meanwhile")
+		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		s.begin(ctx, Goal{Text: "g"})
 		s.write(permission("7", "allow_once", "reject_once"))
 		s.write(permission("8", "allow_once", "reject_once"))
-		first, second := <-people, <-people
+		first, second = <-people, <-people
 		cancel(errors.New("deleted"))
 		s.requireAnswer(`{"outcome":"cancelled"}`)
 		s.requireAnswer(`{"outcome":"cancelled"}`)

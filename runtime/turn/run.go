@@ -222,8 +222,8 @@ func (p *play) late() string {
 // of the process with everything it started (SPEC.md, Harness). An agent that obeys but leaves processes of the turn behind is ended too.
 func (p *play) ladder(ctx context.Context, call *router.Call, f *facts) {
 	ctx = context.WithoutCancel(ctx)
+	p.seat.Census() // first, because it takes a while: an agent whose question ends as "cancelled" could end the turn before it hears why
 	p.gather.stop()
-	p.seat.Census()
 	_ = p.seat.Session.Cancel() // a connection that is gone shows in the answer
 	grace := time.NewTimer(p.CancelGrace)
 	defer grace.Stop()

@@ -66,12 +66,20 @@ func (e endpoint) Dial(ctx context.Context) (*websocket.Conn, error) {
 	if err != nil {
 		return nil, Final{err}
 	}
-	return dial(ctx, e.url, key, http.DefaultClient)
+	return dial(ctx, e.url, key, &http.Client{Transport: plain})
 }
 
-// dial opens a WebSocket and says in words why it could not.
-func dial(ctx context.Context, url, key string, client *http.Client) (*websocket.Conn, error) {
-	conn, response, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: client, HTTPHeader: http.Header{headerKey: {key}}})
+// maxHeaderBytes bounds what an endpoint may say before it is one.
+const maxHeaderBytes = 64 << 10
+
+// plain makes a connection for each dial: one that is kept would read, and log, what a server says that nobody asked for.
+var plain = &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeaderBytes}
+
+// dial opens a WebSocket and says in words why it could not. It follows no redirect: the key is for the address that was given.
+func dial(ctx context.Context, url, key string, through *http.Client) (*websocket.Conn, error) {
+	client := *through
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	conn, response, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: &client, HTTPHeader: http.Header{headerKey: {key}}})
 	if response != nil && response.Body != nil {
 		_ = response.Body.Close() // of an upgrade it is not the connection
 	}

@@ -324,6 +324,24 @@ func TestWhatNobodyReadsEndsTheConnection(t *testing.T) {
 	}
 }
 
+// Bounded is what waits, not what was ever sent.
+func TestWhatWasReadLeavesRoom(t *testing.T) {
+	h := newHouse()
+	e, _ := open(t, Config{Keys: keys, Clients: h, pace: rapid()})
+	b := newBrowser(t, e, steerKey, false)
+	v := b.initialize(h)
+	third := strings.Repeat("x", maxWaitingBytes/3)
+	read, other := b.stream("read"), b.stream("other")
+	for range 2 {
+		v.say("read", third)
+		assert.Len(t, read.event(), len(third))
+	}
+	v.say("waits", third)
+	v.say("waits", third)
+	v.say("other", "{}")
+	assert.Equal(t, "{}", other.event())
+}
+
 // A message of any size passes when none waits, however full the other streams are.
 func TestAFullStreamDoesNotHoldUpAnEmptyOne(t *testing.T) {
 	h := newHouse()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +19,7 @@ func TestDeliveriesOfAStandingSessionRemember(t *testing.T) {
 	p := newPlace(t)
 	p.session, p.env = wire.SessionStanding, []string{"AGENT_MEMORY=" + t.TempDir()}
 	b := p.ready("--session=Standing")
+	assert.FileExists(t, filepath.Join(p.dir, "standing.json"), "it is kept ready")
 	answered := func(run, goal string) wire.Envelope {
 		b.accepted(run, goal, wire.StateFinished)
 		e := b.attempt(run).Envelope

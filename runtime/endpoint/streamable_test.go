@@ -84,6 +84,7 @@ func TestMistakesByStreamableHTTP(t *testing.T) {
 			"DELETE without a connection":     {http.MethodDelete, "", nil, 400},
 			"DELETE of no connection":         {http.MethodDelete, "", []string{HeaderConnection, "x"}, 404},
 			"POST without a connection":       {http.MethodPost, note, nil, 400},
+			"an empty connection":             {http.MethodPost, first, []string{HeaderConnection, ""}, 400},
 			"POST to no connection":           {http.MethodPost, note, []string{HeaderConnection, "x"}, 404},
 			"POST of text":                    {http.MethodPost, note, []string{"Content-Type", "text/plain"}, 415},
 			"POST of nothing known":           {http.MethodPost, note, []string{"Content-Type", ""}, 415},
@@ -272,6 +273,21 @@ func TestAStreamIsOpenedAgain(t *testing.T) {
 		v.say("", "still here")
 		assert.Equal(t, "still here", other.event())
 	})
+}
+
+// What waits when a reader leaves is for the next one; a stream in which nothing waits is forgotten.
+func TestWhatWaitsIsForTheNextReader(t *testing.T) {
+	in := &guest{}
+	in.ctx, in.end = context.WithCancelCause(t.Context())
+	c := newConnection(in, rapid())
+	defer c.orphan.Stop()
+	st := c.take("s")
+	require.True(t, c.put(attach.Message{Session: "s", Data: []byte("1")}))
+	c.drop(st)
+	st = c.take("s")
+	assert.Equal(t, "1", string(c.pop(st)))
+	c.drop(st)
+	assert.Empty(t, c.streams)
 }
 
 // A connection without a stream expires; one with a stream, or that is spoken to, does not.

@@ -224,3 +224,12 @@ func allClean(e Envelope) bool {
 	}
 	return !strings.Contains(CleanText(all), "�")
 }
+
+// SPEC.md, JSON output: what is left of JSON is text, in whatever case its media type was written.
+func TestHalfOfAJSONIsText(t *testing.T) {
+	for _, media := range []string{"application/json", "Application/JSON"} {
+		whole := Output{MediaType: media, Value: `{"a":1}`}
+		assert.Equal(t, &whole, whole.Cut(whole.Value))
+		assert.Equal(t, &Output{MediaType: "text/plain", Value: `{"a"`}, whole.Cut(`{"a"`))
+	}
+}

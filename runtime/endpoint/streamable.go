@@ -122,7 +122,8 @@ func (s *streamable) post(w http.ResponseWriter, r *http.Request, access attach.
 			return
 		}
 	}
-	body, ok := s.body(w, r, access)
+	body, taken, ok := s.body(w, r, access)
+	defer taken()
 	if !ok {
 		return
 	}
@@ -147,19 +148,19 @@ func (s *streamable) post(w http.ResponseWriter, r *http.Request, access attach.
 }
 
 // body reads a message; without one it has answered.
-func (s *streamable) body(w http.ResponseWriter, r *http.Request, access attach.Access) ([]byte, bool) {
+func (s *streamable) body(w http.ResponseWriter, r *http.Request, access attach.Access) (body []byte, taken func(), ok bool) {
 	limit := s.messageLimit(access)
 	if r.ContentLength > limit {
 		turnAway(w, r, http.StatusRequestEntityTooLarge, wire.CodeTooLarge, fmt.Sprintf("expected at most %d bytes with this key", limit))
-		return nil, false
+		return nil, func() {}, false
 	}
 	flow := http.NewResponseController(w)
 	_ = flow.SetReadDeadline(s.cfg.Now().Add(s.cfg.pace.body))
-	body, err := s.rooms.of(access).readAll(http.MaxBytesReader(w, r.Body, limit))
+	body, taken, err := s.rooms.of(access).readAll(http.MaxBytesReader(w, r.Body, limit))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case err == nil:
-		return body, true
+		return body, taken, true
 	case errors.As(err, &tooLarge):
 		turnAway(w, r, http.StatusRequestEntityTooLarge, wire.CodeTooLarge, fmt.Sprintf("expected at most %d bytes with this key", limit))
 	case errors.Is(err, errCrowded):
@@ -170,7 +171,7 @@ func (s *streamable) body(w http.ResponseWriter, r *http.Request, access attach.
 	default:
 		turnAway(w, r, http.StatusBadRequest, wire.CodeMalformed, "the message did not arrive whole")
 	}
-	return nil, false
+	return nil, taken, false
 }
 
 // initialize begins a connection and answers with the agent's answer.

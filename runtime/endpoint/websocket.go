@@ -70,24 +70,32 @@ func (s *socket) read() {
 	hello := time.AfterFunc(s.pace.hello, func() { s.end(errHello) })
 	defer hello.Stop()
 	for {
-		kind, body, err := s.conn.Reader(context.WithoutCancel(s.ctx))
-		var message []byte
-		if err == nil {
-			message, err = s.room.readAll(body)
-		}
-		if err == nil && kind == websocket.MessageText && !utf8.Valid(message) {
-			err = errText
-		}
-		if err != nil {
+		if err := s.take(hello); err != nil {
 			s.end(readParting(err))
 			return
 		}
-		if kind != websocket.MessageText || s.ctx.Err() != nil {
-			continue // until part has said goodbye
-		}
-		hello.Stop()
-		s.Receive(message)
 	}
+}
+
+// take takes the next message.
+func (s *socket) take(hello *time.Timer) error {
+	kind, body, err := s.conn.Reader(context.WithoutCancel(s.ctx))
+	if err != nil {
+		return err //nolint:wrapcheck // readParting tells them apart
+	}
+	message, taken, err := s.room.readAll(body)
+	defer taken()
+	switch {
+	case err != nil:
+		return err
+	case kind != websocket.MessageText, s.ctx.Err() != nil:
+		return nil // until part has said goodbye
+	case !utf8.Valid(message):
+		return errText
+	}
+	hello.Stop()
+	s.Receive(message)
+	return nil
 }
 
 func readParting(err error) *parting {

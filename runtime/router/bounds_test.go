@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,4 +36,30 @@ func TestTheTextOfAnAgentsErrorIsBounded(t *testing.T) {
 	var rpc *RPCError
 	require.ErrorAs(t, err, &rpc)
 	assert.Len(t, rpc.Message, maxMessage)
+}
+
+// An agent that does not read gets no more of clients than fits, which is refused before it is copied, and a goal still has room.
+func TestClientsLeaveRoomForAGoal(t *testing.T) {
+	p := dial(t, 0)
+	const room = 1 << 20
+	p.conn.out.limit, p.conn.out.others = 3*room, room
+	big, bad := Parse([]byte(`{"jsonrpc":"2.0","id":1,"method":"m","params":"`+strings.Repeat("x", room-64)+`"}`), Strict)
+	require.Nil(t, bad)
+	answered := func(*Frame, error) {}
+	_, err := p.conn.Forward(&big, nil, answered)
+	require.NoError(t, err)
+	_, err = p.conn.Forward(&big, nil, answered)
+	require.ErrorIs(t, err, ErrBacklog)
+	require.ErrorIs(t, p.conn.ForwardNotification(&big, nil), ErrBacklog)
+	perCall := testing.AllocsPerRun(10, func() { _, _ = p.conn.Forward(&big, nil, answered) })
+	assert.Zero(t, perCall)
+	_, err = p.conn.Send("session/prompt", strings.Repeat("x", room/4))
+	require.NoError(t, err)
+	assert.NotEmpty(t, p.read())
+	assert.NotEmpty(t, p.read())
+	require.Eventually(t, func() bool {
+		_, err := p.conn.Forward(&big, nil, answered)
+		return err == nil
+	}, 10*time.Second, time.Millisecond, "once the agent reads, there is room")
+	assert.NotEmpty(t, p.read())
 }

@@ -24,6 +24,11 @@ func (c *Conn) send(method string, params any, first func(jsontext.Value)) (*Cal
 // answer, in the agent's order, by the goroutine that reads the agent. answered is called once, with an error where no answer
 // will come: those of Conn.Call. It is not called when Forward returns an error.
 func (c *Conn) Forward(f *Frame, by any, answered func(*Frame, error)) (*Call, error) {
+	release, err := c.out.reserve(len(f.Raw))
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	call := &Call{id: c.nextID.Add(1), answered: answered}
 	return call, c.ask(call, oneLine(f.WithID(idText(call.id))), by)
 }
@@ -91,6 +96,11 @@ func (c *Conn) Notify(method string, params any) error {
 
 // ForwardNotification sends a client's notification. Every byte but a session's prefix is the client's.
 func (c *Conn) ForwardNotification(f *Frame, by any) error {
+	release, err := c.out.reserve(len(f.Raw))
+	if err != nil {
+		return err
+	}
+	defer release()
 	return c.notify(oneLine(bytes.Clone(f.Raw)), by)
 }
 

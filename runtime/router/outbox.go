@@ -6,8 +6,12 @@ import (
 	"sync"
 )
 
-// maxBacklog bounds what waits for an agent that does not read, in bytes.
-const maxBacklog = 64 << 20
+// What may wait for an agent that does not read, in bytes: of clients' messages, with those that are being taken; and in all, so that
+// whatever clients send leaves room for a goal.
+const (
+	maxForwarded = 64 << 20
+	maxBacklog   = 136 << 20
+)
 
 // maxIdle bounds how much may wait before optional answers are left out.
 const maxIdle = 1 << 20
@@ -24,14 +28,31 @@ type outbox struct {
 	queue  [][]byte
 	size   int
 	limit  int // bytes that may wait
+	others int // bytes that may wait for another client's message to be taken
 	closed bool
 	wake   chan struct{}
 }
 
-func newOutbox() *outbox { return &outbox{limit: maxBacklog, wake: make(chan struct{}, 1)} }
+func newOutbox() *outbox { return &outbox{limit: maxBacklog, others: maxForwarded, wake: make(chan struct{}, 1)} }
 
 // push queues a line. One line of any size is taken when nothing waits.
 func (o *outbox) push(line []byte) error { return o.pushWithin(line, o.limit) }
+
+// reserve counts a client's message before it is copied; release is called once it is queued, or not. One of any size is taken when
+// nothing waits.
+func (o *outbox) reserve(bytes int) (release func(), err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.size > 0 && o.size+bytes > o.others {
+		return nil, ErrBacklog
+	}
+	o.size += bytes
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.size -= bytes
+	}, nil
+}
 
 // pushOptional queues a line that may as well be left out.
 func (o *outbox) pushOptional(line []byte) { _ = o.pushWithin(line, maxIdle) }

@@ -53,6 +53,21 @@ func TestASessionThatIsOverIsForgottenWhoeverWatchesIt(t *testing.T) {
 	assert.Empty(t, s.clients)
 }
 
+// Agents number their sessions each for itself: a client's own is not taken for a run's of the same number at another agent.
+func TestAnOwnSessionIsNotARunsOfTheSameNumber(t *testing.T) {
+	h := newHouse(t)
+	agents := []*agent{h.rise(0, "0.", true), h.rise(1, "1.", true)}
+	g := h.connect(Steer)
+	agents[0].begin("20261130_1", "u1")
+	g.open(agents[1], "20261130_1")
+	id := g.send("session/prompt", `{"sessionId":"1.20261130_1","prompt":[]}`)
+	agents[1].write(result(agents[1].read(), `{}`))
+	assert.Equal(t, id, idOf(g.next()))
+	for _, params := range []string{`{"sessionId":"0.20261130_1"}`, `{"sessionId":"1.20261130_1","from":"0.20261130_1"}`, `{"sessionId":["0.20261130_1"]}`} {
+		assert.Equal(t, CodeNotAllowed, codeOf(g.ask("_x/take", params)), params)
+	}
+}
+
 // SPEC.md, People at the agent: a run's session is over with the run, unless it is the standing one.
 func TestAStandingSessionGoesOnAfterARun(t *testing.T) {
 	for name, goesOn := range map[string]bool{"fresh": false, "standing": true} {

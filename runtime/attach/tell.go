@@ -114,13 +114,19 @@ func (s *session) listed() listed {
 }
 
 // names tells whether a message has the id of a session that is the harness's, wherever it stands: agents may take it by another name
-// than sessionId. What a prompt says is no name, and neither is the message's own id.
+// than sessionId. What a prompt says is no name, and neither is the message's own id. A sessionId that a message is about names that
+// session, at its own agent, and no other; what may be done with it is not said here.
 func (h *Hub) names(f *router.Frame) bool {
 	ids := h.watched()
 	if len(ids) == 0 {
 		return false
 	}
-	prompts := f.Method == acp.AgentMethodSessionPrompt || f.Method == methodSteer
+	if ids[f.Session] && h.session(f.Session) == nil {
+		return true
+	}
+	over := map[string]bool{
+		"prompt": f.Method == acp.AgentMethodSessionPrompt || f.Method == methodSteer, "sessionId": f.Session != "" && f.Method != acp.AgentMethodSessionNew,
+	}
 	d := jsontext.NewDecoder(bytes.NewReader(f.Raw), router.Lenient)
 	for {
 		t, err := d.ReadToken()
@@ -131,7 +137,7 @@ func (h *Hub) names(f *router.Frame) bool {
 			continue
 		}
 		text := t.String()
-		if kind, n := d.StackIndex(d.StackDepth()); kind == '{' && n%2 == 1 && passedOver(d, text, prompts) {
+		if kind, n := d.StackIndex(d.StackDepth()); kind == '{' && n%2 == 1 && passedOver(d, text, over) {
 			if d.SkipValue() != nil {
 				return false
 			}
@@ -143,13 +149,13 @@ func (h *Hub) names(f *router.Frame) bool {
 	}
 }
 
-// passedOver tells whether the value of the member whose name was read is not looked at.
-func passedOver(d *jsontext.Decoder, name string, prompts bool) bool {
+// passedOver tells whether the value of the member whose name was read is not looked at: the id, and these of the params.
+func passedOver(d *jsontext.Decoder, name string, params map[string]bool) bool {
 	switch d.StackDepth() {
 	case 1:
 		return name == "id"
 	case 2:
-		return prompts && name == "prompt" && d.StackPointer().Parent() == "/params"
+		return params[name] && d.StackPointer().Parent() == "/params"
 	}
 	return false
 }

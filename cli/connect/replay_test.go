@@ -111,3 +111,12 @@ func FuzzScan(f *testing.F) {
 		assert.Equal(t, `"other"`, string(again.id))
 	})
 }
+
+// An agent, or the endpoint, may write the same update otherwise.
+func TestSpacesAndTheOrderOfMembersDoNotCount(t *testing.T) {
+	h := newHistory()
+	assert.True(t, h.update([]byte(`{"sessionUpdate":"plan","entries":[1,2]}`)))
+	h.replay()
+	assert.False(t, h.update([]byte(`{ "entries": [1, 2], "sessionUpdate": "plan" }`)))
+	assert.True(t, h.over())
+}

@@ -37,6 +37,9 @@ type Target interface {
 	Dial(ctx context.Context) (*websocket.Conn, error)
 }
 
+// placed is a Target that knows what its last connection leads to. Elsewhere a session of the same id may be another one.
+type placed interface{ place() string }
+
 // Final is an error that trying again does not cure.
 type Final struct{ error }
 
@@ -54,6 +57,7 @@ type Bridge struct {
 	memory *memory
 	in     *queue
 	out    *queue
+	place  string // where the last connection led to, if that is known
 }
 
 // Run ends with stdin (nil), with the context, when stdout cannot be written, or when there is no connection to be had.
@@ -171,12 +175,17 @@ func (b *Bridge) attempt(ctx, deadline context.Context, again bool) (*websocket.
 		return nil, err
 	}
 	conn.SetReadLimit(maxFrameSize)
+	place := b.place
+	if t, ok := b.Target.(placed); ok {
+		place = t.place()
+	}
 	if again {
-		if err := b.restore(ctx, deadline, conn); err != nil {
+		if err := b.restore(ctx, deadline, conn, place != b.place); err != nil {
 			_ = conn.CloseNow()
 			return nil, err
 		}
 	}
+	b.place = place
 	return conn, nil
 }
 

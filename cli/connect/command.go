@@ -35,7 +35,12 @@ func NewCommand() *cobra.Command {
 		Example: `  hearth connect agent/reviewer -n team
   hearth connect run/review-17 --watch
   ` + EnvKey + `=… hearth connect ws://localhost:4000/acp`,
-		Args: cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fmt.Errorf("expected one TARGET: agent/NAME, run/NAME or a URL such as ws://host:4000/acp, got %d", len(args))
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if bridge.RetryFor < 0 {
 				return fmt.Errorf("--retry-for: expected a duration such as 5m, or 0 to end with the connection, got %s", bridge.RetryFor)

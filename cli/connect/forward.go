@@ -114,12 +114,20 @@ type forwarded struct {
 func (f *forwarded) listen(failures io.Reader) {
 	message, _ := io.ReadAll(io.LimitReader(failures, maxForwardError))
 	if len(message) > 0 {
-		f.err = fmt.Errorf("port-forward to Pod %s: %s", f.pod, message)
+		f.err = fmt.Errorf("port-forward to Pod %s: %s", f.pod, farEnd(string(message)))
 	}
 	close(f.failed)
 	if f.err != nil {
 		_ = f.Close()
 	}
+}
+
+// farEnd is what the node says, without its own names for the Pod and the ways that it tried, where it says the usual thing.
+func farEnd(message string) string {
+	if strings.Contains(message, "connection refused") {
+		return "nothing listens there now: its agent does not answer"
+	}
+	return strings.TrimSpace(message)
 }
 
 func (f *forwarded) Read(p []byte) (int, error) {

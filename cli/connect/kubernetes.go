@@ -38,7 +38,11 @@ type inCluster struct {
 	client     client.Client
 	say        func(format string, args ...any)
 	told       string // what was said of the last connection
+	pod        types.UID
 }
+
+// place implements placed.
+func (k *inCluster) place() string { return string(k.pod) }
 
 // inKubernetes reads agent/NAME or run/NAME.
 func inKubernetes(target string, where Where, watch bool, say func(string, ...any)) (Target, error) {
@@ -103,11 +107,20 @@ func (k *inCluster) Dial(ctx context.Context) (*websocket.Conn, error) {
 		k.say("%s", told)
 		k.told = told
 	}
+	k.pod = p.uid
 	return conn, nil
 }
 
-// judge makes final what the API server refuses: nothing changes by asking again soon.
+// judge makes final what the API server refuses: nothing changes by asking again soon. It says where was looked, and what is missing.
 func (k *inCluster) judge(err error) error {
+	switch {
+	case meta.IsNoMatchError(err):
+		err = fmt.Errorf("this cluster has no Agents: is Hearth installed, and is it the context that you mean? %w", err)
+	case apierrors.IsNotFound(err):
+		err = fmt.Errorf("%w in namespace %s (-n chooses another)", err, k.namespace)
+	case apierrors.IsForbidden(err) && !errors.As(err, new(noKey)):
+		err = fmt.Errorf("%w; it takes the ClusterRole hearth-connect, bound to you in namespace %s", err, k.namespace)
+	}
 	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return Final{err}
 	}
@@ -159,10 +172,14 @@ func (k *inCluster) ofRun(ctx context.Context) (pod, error) {
 }
 
 func because(conditions []metav1.Condition, kind string) string {
-	if c := meta.FindStatusCondition(conditions, kind); c != nil {
-		return c.Reason + ": " + c.Message
+	c := meta.FindStatusCondition(conditions, kind)
+	switch {
+	case c == nil:
+		return "not looked at yet"
+	case c.Message == "":
+		return c.Reason
 	}
-	return "not looked at yet"
+	return c.Reason + ": " + c.Message
 }
 
 // check looks at the Pod itself: a name is used again, and a Pod that does not run cannot be dialled.
@@ -183,6 +200,11 @@ func (k *inCluster) check(ctx context.Context, p pod) error {
 	return nil
 }
 
+// noKey says that a person may read no key.
+type noKey struct{ error }
+
+func (n noKey) Unwrap() error { return n.error }
+
 // key reads the best key that the person may read, and says what it is good for.
 func (k *inCluster) key(ctx context.Context, agent string) (key, may string, err error) {
 	view, steer := hearthv1.KeySecretNames(agent)
@@ -198,6 +220,9 @@ func (k *inCluster) key(ctx context.Context, agent string) (key, may string, err
 		if err == nil {
 			k.say("no right to read Secret %s: connecting with the key that may watch only", steer)
 		}
+	}
+	if apierrors.IsForbidden(err) {
+		return "", "", noKey{fmt.Errorf("no right to read a key of Agent %s in namespace %s: it takes get on the Secret %s to watch, %s to steer: %w", agent, k.namespace, view, steer, err)}
 	}
 	if err != nil {
 		return "", "", err

@@ -168,9 +168,22 @@ func TestTheKeyIsTheBestThatAPersonMayRead(t *testing.T) {
 	_, _, err := k.key(t.Context(), "reviewer")
 	assert.True(t, apierrors.IsForbidden(err))
 	assert.ErrorAs(t, k.judge(err), new(Final))
+	assert.ErrorContains(t, k.judge(err), "no right to read a key of Agent reviewer in namespace team: it takes get on the Secret reviewer-acp-view to watch, reviewer-acp-steer to steer: ")
+	assert.NotContains(t, k.judge(err).Error(), "ClusterRole")
 	k, _ = within(t, "agent", "reviewer", false, "", &corev1.Secret{ObjectMeta: named("reviewer-acp-steer")})
 	_, _, err = k.key(t.Context(), "reviewer")
 	assert.EqualError(t, err, "Secret reviewer-acp-steer has no secret-key")
+}
+
+// What is said of a refusal tells where was looked and what is missing.
+func TestWhatIsRefusedSaysWhatToDo(t *testing.T) {
+	k, _ := within(t, "agent", "nosuch", false, "")
+	_, err := k.Dial(t.Context())
+	assert.EqualError(t, err, `agents.hearth.dev "nosuch" not found in namespace team (-n chooses another)`)
+	assert.ErrorAs(t, err, new(Final))
+	err = k.judge(apierrors.NewForbidden(schema.GroupResource{Resource: "agents"}, "x", errors.New("no")))
+	assert.ErrorContains(t, err, "it takes the ClusterRole hearth-connect, bound to you in namespace team")
+	assert.Equal(t, "Standing", because([]metav1.Condition{{Type: "Ready", Reason: "Standing"}}, "Ready"))
 }
 
 // A right that is missing does not come by asking again; a Pod that does not listen yet may.

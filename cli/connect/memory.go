@@ -28,6 +28,7 @@ const (
 
 	textLost = "the connection to the agent's endpoint was lost before the answer came; the request may have been carried out. " +
 		"hearth connect dials again and loads the open sessions; what the agent does meanwhile is shown then"
+	textGone = "the session is gone with the Pod that had it: begin a new one with session/new, or load one that session/list shows"
 )
 
 // memory is what is remembered of a client's connection, so that it outlives the endpoint's. It is pure: messages in, messages out.
@@ -56,6 +57,7 @@ type session struct {
 	method  string // what opens it again; "" while it is not known whether it may be
 	params  jsontext.Value
 	history *history
+	gone    bool // what has its id now is another session, and none that the client opened
 }
 
 func newMemory() *memory { return &memory{questions: map[string]jsontext.Value{}} }
@@ -70,6 +72,8 @@ func (m *memory) fromClient(line []byte) (send, answer []byte) {
 			code = codeBatch
 		}
 		return nil, failure(nil, code, err.Error())
+	case m.astray(f):
+		return nil, failure(f.id, CodeLost, textGone)
 	case f.request():
 		m.called(f)
 	case f.response():
@@ -81,6 +85,15 @@ func (m *memory) fromClient(line []byte) (send, answer []byte) {
 		return f.withID(own), nil
 	}
 	return line, nil
+}
+
+// astray tells whether a request is about a session that is gone.
+func (m *memory) astray(f frame) bool {
+	if !f.request() || f.method == methodLoad || f.method == methodResume {
+		return false
+	}
+	s := m.find(f.session())
+	return s != nil && s.gone
 }
 
 // called remembers a request.
@@ -133,7 +146,11 @@ func (m *memory) fromServer(data []byte) (f frame, shown []byte) {
 func (m *memory) notified(f frame) []byte {
 	switch f.method {
 	case methodUpdate:
-		if id := f.session(); id != "" && !m.session(id).history.update(member(f.params, "update")) {
+		if id := f.session(); id != "" && !m.shows(m.session(id), f) {
+			return nil
+		}
+	default:
+		if s := m.find(f.session()); s != nil && !m.shows(s, f) {
 			return nil
 		}
 	case methodCancel:
@@ -145,6 +162,18 @@ func (m *memory) notified(f frame) []byte {
 		}
 	}
 	return f.data
+}
+
+// shows tells whether the client is to see a session's notification.
+func (*memory) shows(s *session, f frame) bool {
+	switch {
+	case s.gone:
+		return false
+	case f.method == methodUpdate:
+		return s.history.update(member(f.params, "update"))
+	default:
+		return s.history.other(f.method, f.params)
+	}
 }
 
 // settled tells the client that a question needs no answer any more.
@@ -179,7 +208,7 @@ func (m *memory) answered(f frame) {
 
 func (m *memory) opened(id, method string, params jsontext.Value) {
 	s := m.session(id)
-	s.method, s.params = method, params
+	s.method, s.params, s.gone = method, params, false
 }
 
 // withSession are the params of session/new as those of session/load.

@@ -17,13 +17,17 @@ type history struct {
 	seen []uint64
 	// own counts the blocks of prompts that this client sent. The endpoint does not show them to who sent them, and does show them
 	// to who loads the session, wherever among the updates they arrived.
-	own  map[uint64]int
-	lost bool // too long to be remembered
+	own map[uint64]int
+	// others counts the notifications that are no updates, an agent's own. Whether they are replayed, agents differ.
+	others map[uint64]int
+	lost   bool // too long to be remembered
 
 	// While a replay comes: the updates that came so far, where in seen the first of them stands, if it does, and how far they reach.
 	coming    []uint64
 	start, at int
+	had       int // how many had been seen when it began
 	ownLeft   map[uint64]int
+	othersNow map[uint64]int // of others, those that the replay has not told yet
 	state     replayState
 }
 
@@ -38,7 +42,9 @@ const (
 	foreign                    // the agent tells its history in other words: nothing of it can be known again
 )
 
-func newHistory() *history { return &history{seed: maphash.MakeSeed(), own: map[uint64]int{}} }
+func newHistory() *history {
+	return &history{seed: maphash.MakeSeed(), own: map[uint64]int{}, others: map[uint64]int{}}
+}
 
 // prompted remembers a prompt that the client sent.
 func (h *history) prompted(prompt jsontext.Value) {
@@ -51,7 +57,8 @@ func (h *history) prompted(prompt jsontext.Value) {
 
 // replay begins: the session was loaded again.
 func (h *history) replay() {
-	h.coming, h.start, h.at, h.ownLeft, h.state = nil, 0, 0, maps.Clone(h.own), match
+	h.coming, h.start, h.at, h.had, h.state = nil, 0, 0, len(h.seen), match
+	h.ownLeft, h.othersNow = maps.Clone(h.own), maps.Clone(h.others)
 	if h.lost {
 		h.state = foreign
 	}
@@ -63,14 +70,33 @@ func (h *history) replay() {
 // over is the end of a replay: the session's answer to load. It tells whether the replay could be compared.
 func (h *history) over() bool {
 	compared := h.state != foreign
-	h.coming, h.ownLeft, h.state = nil, nil, live
+	h.coming, h.ownLeft, h.othersNow, h.state = nil, nil, nil, live
 	return compared
+}
+
+// whole tells of a replay that is at its end whether all came again that was seen. What nothing was seen of cannot be known again.
+func (h *history) whole() bool {
+	return h.had > 0 && (h.state == beyond || h.state == match && h.at == h.had)
+}
+
+// other takes a notification of the session that is no update and tells whether the client is to see it.
+func (h *history) other(method string, params jsontext.Value) bool {
+	sum := h.sum(method, params)
+	if h.othersNow[sum] > 0 {
+		h.othersNow[sum]--
+		return false
+	}
+	if _, known := h.others[sum]; known || len(h.others) < maxSeen {
+		h.others[sum]++
+	}
+	return true
 }
 
 // update takes one update of the session and tells whether the client is to see it.
 func (h *history) update(update jsontext.Value) bool {
 	sum := h.of(update)
-	if h.ownLeft[sum] > 0 {
+	expected := h.state == match && h.at < len(h.seen) && h.seen[h.at] == sum // somebody else, or oneself before, said the same
+	if h.ownLeft[sum] > 0 && !expected {
 		h.ownLeft[sum]--
 		return false
 	}

@@ -9,8 +9,9 @@ import (
 )
 
 // restore makes a new connection what the lost one was: it says the client's initialize and loads its sessions. The client does
-// not see the answers, and of what is replayed only what it had not seen.
-func (b *Bridge) restore(ctx, deadline context.Context, conn *websocket.Conn) error {
+// not see the answers, and of what is replayed only what it had not seen. Elsewhere, in another Pod, agents number their sessions
+// anew: there a session is the one that was open only if it tells all that was seen of it.
+func (b *Bridge) restore(ctx, deadline context.Context, conn *websocket.Conn, elsewhere bool) error {
 	b.mu.Lock()
 	initialize, hello, initialized := b.memory.initialize, b.memory.hello, b.memory.initialized
 	sessions := b.memory.sessions
@@ -31,6 +32,7 @@ func (b *Bridge) restore(ctx, deadline context.Context, conn *websocket.Conn) er
 			s.history.replay()
 		}
 		refused, err := b.ask(ctx, conn, s.method, s.params)
+		same := s.method == methodLoad && s.history.whole()
 		compared := s.history.over()
 		switch {
 		case err != nil:
@@ -39,6 +41,11 @@ func (b *Bridge) restore(ctx, deadline context.Context, conn *websocket.Conn) er
 			b.Say("session %s could not be opened again", s.id)
 			b.mu.Lock()
 			b.memory.forget(s.id)
+			b.mu.Unlock()
+		case elsewhere && !same:
+			b.Say("session %s is gone with the Pod that had it: begin a new one, or load one that is there", s.id)
+			b.mu.Lock()
+			s.gone = true
 			b.mu.Unlock()
 		case s.method == methodResume:
 			b.Say("session %s goes on; what was said while the connection was down is not shown", s.id)

@@ -185,6 +185,8 @@ func (c *checkup) peoples() check.Point {
 	return check.Judge(name, err, "give each of them a random value of its own (openssl rand -base64 33)", "long enough, and not the same")
 }
 
+const wrongSettings = "not tried: the settings are wrong"
+
 // try starts the agent, unless that cannot end well.
 func (c *checkup) try(ctx context.Context, agentEnv []string) {
 	program := check.Program(c.cfg.command, agentEnv)
@@ -193,8 +195,12 @@ func (c *checkup) try(ctx context.Context, agentEnv []string) {
 		value, _ := lookup(agentEnv, name)
 		return value
 	})...)
-	if program.State == check.Failed || c.unreachable != nil {
-		c.report.Add(check.Untried("there is no way to the agent")...)
+	switch {
+	case c.unreachable != nil:
+		c.report.Add(check.Untried(wrongSettings)...)
+		return
+	case program.State == check.Failed:
+		c.report.Add(check.Untried("not tried: the agent command cannot be started")...)
 		return
 	}
 	dir := c.cfg.dataDir
@@ -209,7 +215,11 @@ func (c *checkup) try(ctx context.Context, agentEnv []string) {
 	cfg.DataDir = dir
 	trial, err := standing.Try(ctx, cfg)
 	if err != nil {
-		c.report.Add(check.Untried(err.Error())...)
+		why := err.Error()
+		if c.settings() != nil { // and they were told above
+			why = wrongSettings
+		}
+		c.report.Add(check.Untried(why)...)
 		return
 	}
 	c.report.Add(check.Agent(trial, standing.DefaultEndGrace)...)

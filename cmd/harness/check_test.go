@@ -161,6 +161,17 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+// Points that could not be looked at send the reader to the one that says what is wrong.
+func TestCheckSaysWhyAnAgentWasNotTried(t *testing.T) {
+	for why, args := range map[string][]string{
+		"not tried: the settings are wrong":              {"--permissions=Perhaps", "--", agenttest.Build(t)},
+		"not tried: the agent command cannot be started": {"--", "no-such-agent"},
+	} {
+		points, _ := checked(t, newPlace(t), nil, args...)
+		assert.Equal(t, check.Point{Name: "session", State: check.Skipped, Found: why}, points["session"])
+	}
+}
+
 func TestCheckRefusesWrongFlags(t *testing.T) {
 	for says, args := range map[string][]string{
 		"no agent command": {"--queue=1"}, "unknown flag": {"--quue", "--", "x"}, "expected table or json": {"-o", "yaml", "--", "x"},

@@ -33,7 +33,9 @@ type outbox struct {
 	wake   chan struct{}
 }
 
-func newOutbox() *outbox { return &outbox{limit: maxBacklog, others: maxForwarded, wake: make(chan struct{}, 1)} }
+func newOutbox() *outbox {
+	return &outbox{limit: maxBacklog, others: maxForwarded, wake: make(chan struct{}, 1)}
+}
 
 // push queues a line. One line of any size is taken when nothing waits.
 func (o *outbox) push(line []byte) error { return o.pushWithin(line, o.limit) }

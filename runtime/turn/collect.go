@@ -50,10 +50,12 @@ type collector struct {
 }
 
 func newCollector(asked questions, p profile, wants MediaType, limits Limits) *collector {
-	return &collector{
+	c := &collector{
 		asked: asked, asksIn: p.asksIn, wants: wants, lost: make(chan struct{}, 1), broke: make(chan struct{}, 1), meter: newMeter(limits),
 		sum: sha256.New(), calls: map[[sha256.Size]byte]bool{},
 	}
+	c.asked.note = c.note
+	return c
 }
 
 // remember takes what is known of the session before the turn.

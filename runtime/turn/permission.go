@@ -36,10 +36,14 @@ func (p Policy) Settle(r *router.Request) {
 // maxOpenQuestions bounds the permission questions of one turn that wait for people; what comes beyond is denied at once.
 const maxOpenQuestions = 64
 
+// noAnswer tells the reader of a record why the agent was not let.
+const noAnswer = "a permission question was answered by nobody, and so denied"
+
 // questions are the permission questions of one turn.
 type questions struct {
 	policy   Policy
 	ask      func(question *router.Request, otherwise func()) // nil: nobody can be asked
+	note     func(warning string)                             // for the envelope; takes the lock that take is called with
 	stopping bool                                             // every answer is "cancelled" from here on
 	open     []*router.Request                                // put to people; some may have been answered
 	answered time.Time                                        // when people last answered
@@ -48,19 +52,27 @@ type questions struct {
 // take decides what becomes of a question: it returns what is left to do, which must be done without a lock.
 func (q *questions) take(r *router.Request) func() {
 	byPolicy := func() { q.policy.Settle(r) }
+	unanswered := func() {
+		if _, settled := r.Settled(); !settled {
+			q.note(noAnswer) // before the agent hears of it and may end the turn
+			q.policy.Settle(r)
+		}
+	}
 	switch {
 	case q.stopping:
 		return func() { _ = r.Cancel() }
-	case q.policy != Ask || q.ask == nil:
+	case q.policy != Ask:
 		return byPolicy
+	case q.ask == nil:
+		return unanswered
 	}
 	if q.waiting(); len(q.open) >= maxOpenQuestions {
-		return byPolicy
+		return unanswered
 	}
 	q.open = append(q.open, r)
 	return func() {
 		if _, settled := r.Settled(); !settled { // the end of the turn may have come in between
-			q.ask(r, byPolicy)
+			q.ask(r, unanswered)
 		}
 	}
 }

@@ -104,11 +104,12 @@ func TestThePolicyAskPutsQuestionsToPeople(t *testing.T) {
 	}
 	deny := func(p person) { p.otherwise() }
 	for name, c := range map[string]struct {
-		do   []func(person)
-		want string
+		do       []func(person)
+		want     string
+		warnings []string
 	}{
-		"answered": {[]func(person){allow, deny}, `{"outcome":"selected","optionId":"o0"}`},
-		"too late": {[]func(person){deny, allow}, `{"outcome":"selected","optionId":"o1"}`},
+		"answered": {[]func(person){allow, deny}, `{"outcome":"selected","optionId":"o0"}`, nil},
+		"too late": {[]func(person){deny, allow}, `{"outcome":"selected","optionId":"o1"}`, []string{noAnswer}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -125,7 +126,9 @@ func TestThePolicyAskPutsQuestionsToPeople(t *testing.T) {
 				assert.Equal(t, "next", s.read().Method, "one answer was sent")
 				s.say("x")
 				s.end("end_turn")
-				assert.Equal(t, wire.ReasonCompleted, (<-s.done).envelope.Reason)
+				e := (<-s.done).envelope
+				assert.Equal(t, wire.ReasonCompleted, e.Reason)
+				assert.Equal(t, c.warnings, e.Warnings)
 			})
 		})
 	}

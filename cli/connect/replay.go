@@ -166,7 +166,7 @@ func (h *history) remember(sum uint64) {
 	}
 }
 
-// of is an update's sum. Spaces, the order of members and _meta do not count.
+// of is an update's sum. Spaces and the order of members do not count, and of what a user said nothing but the content does.
 func (h *history) of(update jsontext.Value) uint64 {
 	kind, err := text(member(update, "sessionUpdate"))
 	if err == nil && kind == kindUser {

@@ -22,32 +22,52 @@ func (c *Client) begin(f *router.Frame) *refusal {
 	if c.hub.forget(); c.hub.full() {
 		return refuse(CodeBusy, "%d sessions are known, and something happens in each: close one", maxSessions)
 	}
-	params := readObject(f.Params())
-	cwd := text(params.get("cwd"))
-	dir, err := c.hub.cfg.Dir(cwd)
-	if err != nil {
-		return refuse(codeInternal, "there is no directory for the session: %v", err)
+	dir, r := c.hub.directory(f)
+	if r != nil {
+		return r
 	}
-	asked := *f
-	if dir != cwd && params != nil {
-		asked, _ = router.Parse(f.WithParams(params.set("cwd", encode(dir)).encode()), router.Strict)
-	}
-	r := c.forward(&asked, st, func(a *router.Frame) ([]byte, func()) {
+	r = c.forward(within(f, dir), st, func(a *router.Frame) ([]byte, func()) {
 		after := c.adopt(st, a, dir)
-		switch {
-		case after == nil:
+		if after == nil {
 			c.hub.left(dir)
 			return nil, nil
-		case cwd == dir:
-			return nil, after
 		}
-		result := readObject(a.Result())
-		return result.set("_meta", readObject(result.get("_meta")).with("hearth", "cwd", encode(dir)).encode()).encode(), after
+		return placed(f, readObject(a.Result()), dir), after
 	})
 	if r != nil {
 		c.hub.left(dir)
 	}
 	return r
+}
+
+// cwdOf is the directory that a client asks for.
+func cwdOf(f *router.Frame) string { return text(readObject(f.Params()).get("cwd")) }
+
+// directory is the one that the session gets for which a client asks for its own. It has to be given back.
+func (h *Hub) directory(f *router.Frame) (string, *refusal) {
+	dir, err := h.cfg.Dir(cwdOf(f))
+	if err != nil {
+		return "", refuse(codeInternal, "there is no directory for the session: %v", err)
+	}
+	return dir, nil
+}
+
+// within is the request with a directory that exists here.
+func within(f *router.Frame, dir string) *router.Frame {
+	params := readObject(f.Params())
+	if params == nil || cwdOf(f) == dir {
+		return f
+	}
+	g, _ := router.Parse(f.WithParams(params.set("cwd", encode(dir)).encode()), router.Strict)
+	return &g
+}
+
+// placed is an answer that tells of a session's directory where it is not the one that was asked for; nil: there is nothing to tell.
+func placed(f *router.Frame, result object, dir string) []byte {
+	if dir == "" || cwdOf(f) == dir {
+		return nil
+	}
+	return result.set("_meta", readObject(result.get("_meta")).with("hearth", "cwd", encode(dir)).encode()).encode()
 }
 
 // adopted begins the transcript of a client's own session. The lock is held.
@@ -85,12 +105,9 @@ func (c *Client) load(f *router.Frame) *refusal {
 		return nil
 	}
 	s.taken = true
-	asked := *f
-	if params := readObject(f.Params()); s.cwd != "" {
-		asked, _ = router.Parse(f.WithParams(params.set("cwd", encode(s.cwd)).encode()), router.Strict)
-	}
+	dir := s.cwd
 	s.mu.Unlock()
-	r := c.reload(&asked, f, st, s)
+	r := c.reload(f, st, s, dir)
 	s.mu.Lock()
 	if r != nil {
 		s.taken = false
@@ -98,13 +115,23 @@ func (c *Client) load(f *router.Frame) *refusal {
 	return r
 }
 
-// reload lets the agent load the session. Its own account of what was said is not shown: the transcript is.
-func (c *Client) reload(asked, f *router.Frame, st *stand, s *session) *refusal {
+// reload lets the agent load the session in its directory, of which an earlier boot's has none yet. Its own account of what was said is
+// not shown: the transcript is.
+func (c *Client) reload(f *router.Frame, st *stand, s *session, dir string) *refusal {
 	conn, _, up := st.link()
 	if !up {
 		return refuse(CodeGone, "no agent answers: try again")
 	}
-	_, err := conn.Forward(asked, c, func(*router.Frame, error) {
+	if dir == "" {
+		var r *refusal
+		if dir, r = c.hub.directory(f); r != nil {
+			return r
+		}
+		s.mu.Lock()
+		s.cwd, s.dir = dir, dir
+		s.mu.Unlock()
+	}
+	_, err := conn.Forward(within(f, dir), c, func(*router.Frame, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.taken = false
@@ -122,7 +149,12 @@ func (s *session) enter(c *Client, f *router.Frame) {
 		s.replay(c)
 	}
 	s.attach(c)
-	c.reply("", f, s.result.set("_meta", readObject(s.result.get("_meta")).set("hearth", encode(s.told())).encode()).encode())
+	result := s.result.set("_meta", readObject(s.result.get("_meta")).set("hearth", encode(s.told())).encode())
+	data := placed(f, result, s.cwd)
+	if data == nil {
+		data = result.encode()
+	}
+	c.reply("", f, data)
 	s.show(c)
 }
 
@@ -146,23 +178,28 @@ func (c *Client) loadUnknown(f *router.Frame) *refusal {
 	h := c.hub
 	s := newSession(h, f.Session, st)
 	s.fresh = true
-	s.cwd = text(readObject(f.Params()).get("cwd"))
+	dir, r := h.directory(f)
+	if r != nil {
+		return r
+	}
 	h.mu.Lock()
 	if h.sessions[s.id] != nil {
 		h.mu.Unlock()
+		h.left(dir)
 		return refuse(CodeBusy, "somebody else is loading the session: try again")
 	}
 	h.sessions[s.id] = s
 	h.mu.Unlock()
 	s.mu.Lock()
-	s.adopted(agent.Name, "")
+	s.adopted(agent.Name, dir)
 	s.attach(c)
 	s.mu.Unlock()
-	r := c.forward(f, st, func(a *router.Frame) ([]byte, func()) {
+	r = c.forward(within(f, dir), st, func(a *router.Frame) ([]byte, func()) {
 		if a == nil || a.Error() != nil {
 			h.remove(s)
+			return nil, nil
 		}
-		return nil, nil
+		return placed(f, readObject(a.Result()), dir), nil
 	})
 	if r != nil {
 		h.remove(s)

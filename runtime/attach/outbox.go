@@ -50,10 +50,6 @@ func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1), over: ma
 func (o *outbox) push(m Message) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.add(m)
-}
-
-func (o *outbox) add(m Message) {
 	cost := len(m.Data) + itemBytes
 	switch {
 	case o.err != nil:
@@ -65,19 +61,6 @@ func (o *outbox) add(m Message) {
 	o.size += cost
 	o.items = append(o.items, &item{message: m})
 	o.signal()
-}
-
-// follow adds what a client sees of the entry of a transcript. Right behind a replay that ends before it the replay goes on instead.
-func (o *outbox) follow(book *transcript.Book, seq uint64, seen []Message) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if n := len(o.items); n > 0 && o.items[n-1].replay == book && o.items[n-1].to+1 == seq {
-		o.items[n-1].to = seq
-		return
-	}
-	for _, m := range seen {
-		o.add(m)
-	}
 }
 
 // replay adds what there is of a transcript so far.
@@ -142,7 +125,7 @@ func (o *outbox) next(ctx context.Context) (Message, error) {
 	}
 }
 
-// pop takes the first message. A replay stays first while it is read, so that what follows it can still be added to it.
+// pop takes the first message. A replay stays first until it was read whole.
 func (o *outbox) pop() (*item, *Message, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -90,20 +90,24 @@ func TestWhatAnEarlierBootLeftIsListedAndLoaded(t *testing.T) {
 	seen := g.load("r1")
 	assert.Contains(t, seen, says("r1", "work"))
 	assert.Contains(t, g.ask("session/prompt", `{"sessionId":"r1","prompt":[]}`), "the run has ended, and its session with it: begin a new one with session/new")
-	id := g.send("session/load", `{"sessionId":"s1","cwd":"/here"}`)
+	id := g.send("session/load", `{"sessionId":"s1","cwd":"/laptop"}`)
 	b := a.read()
-	assert.Equal(t, "session/load", methodOf(b))
+	assert.Contains(t, b, `"method":"session/load","params":{"sessionId":"s1","cwd":"/fresh/1"}`, "a directory that is here")
 	a.write(`{"jsonrpc":"2.0","id":` + idOf(b) + `,"error":{"code":-32002,"message":"unknown"}}`)
-	assert.Contains(t, g.until(id)[0], `"result"`, "the agent has forgotten it, and what was said can still be read")
+	answer := g.until(id)[0]
+	assert.Contains(t, answer, `"result"`, "the agent has forgotten it, and what was said can still be read")
+	assert.Contains(t, answer, `"cwd":"/fresh/1"`)
 	assert.Equal(t, CodeGone, codeOf(g.ask("session/prompt", `{"sessionId":"s1","prompt":[]}`)))
 
 	// A session that only the agent knows.
-	id = g.send("session/load", `{"sessionId":"old","cwd":"/here"}`)
+	id = g.send("session/load", `{"sessionId":"old","cwd":"/laptop"}`)
 	b = a.read()
+	assert.Contains(t, b, `"cwd":"/fresh/2"`)
 	a.write(says("old", "long ago"), result(b, `{}`))
 	all := g.until(id)
 	assert.Equal(t, says("old", "long ago"), all[0])
-	assert.Len(t, all, 2)
+	require.Len(t, all, 2)
+	assert.Contains(t, all[1], `"_meta":{"hearth":{"cwd":"/fresh/2"}}`)
 	assert.Equal(t, []string{says("old", "long ago")}, h.connect(View).load("old"))
 }
 

@@ -168,7 +168,9 @@ func (s *session) record(d transcript.Direction, f router.Frame, by *Client) {
 	}
 	for c := range s.clients {
 		if c != by {
-			c.out.follow(s.writing, e.Seq, seen)
+			for _, m := range seen {
+				c.out.push(m)
+			}
 		}
 	}
 }

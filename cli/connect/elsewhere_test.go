@@ -51,7 +51,9 @@ func TestInAnotherPodASessionOfTheSameIDIsAnother(t *testing.T) {
 		l.drop(websocket.StatusGoingAway)
 		l = f.again()
 		id := l.loading()
-		l.write(append(replayed, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`, chunk("not for you"))...)
+		const passed = `{"jsonrpc":"2.0","method":"of no session"}`
+		l.write(append(replayed, `{"jsonrpc":"2.0","id":`+id+`,"result":{}}`, chunk("not for you"), passed)...)
+		assert.Equal(t, passed, e.read(), name) // what came before it was not for the client
 		e.write(prompt(3, "go on"))
 		assert.Equal(t, `{"jsonrpc":"2.0","id":3,"error":{"code":-32053,"message":"`+textGone+`"}}`, e.read(), name)
 		assert.Contains(t, e.told(), "session s1 is gone with the Pod that had it: begin a new one, or load one that is there")

@@ -131,6 +131,11 @@ func (r *room) withOwnTime(agent *hearthv1.Agent, seconds int64) {
 	r.t.Helper()
 	patch := fmt.Appendf(nil, `{"spec":{"activeDeadlineSeconds":%d,"startingDeadlineSeconds":%d}}`, seconds, int64(time.Hour.Seconds()))
 	require.NoError(r.t, suite.Client.Patch(r.t.Context(), agent, client.RawPatch("application/merge-patch+json", patch)))
+	r.wait("the Agent's change to be seen", shortly, func(ctx context.Context) (bool, string, error) { // by admission, too: it looks at the same cache
+		var now hearthv1.Agent
+		err := suite.Client.Get(ctx, client.ObjectKeyFromObject(agent), &now)
+		return err == nil && now.Status.ObservedGeneration >= agent.Generation, fmt.Sprintf("generation %d", now.Status.ObservedGeneration), err
+	})
 }
 
 // refusals are what kubectl prints about manifests with canaries that are refused.

@@ -67,7 +67,7 @@ fuzz: ## run each fuzz target for FUZZTIME
 .PHONY: lint
 lint: ## formatting and the linter, in every module
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "not gofmt'ed: $$bad"; exit 1; fi
-	@for m in $(MODULES); do (cd $$m && $(GOLANGCI_LINT) run --allow-parallel-runners --build-tags e2e ./...); done
+	@for m in $(MODULES); do (cd $$m && $(GOLANGCI_LINT) run --allow-parallel-runners --build-tags e2e,faults ./...); done
 
 .PHONY: generate verify
 generate: ## deepcopy, CRDs and RBAC from the Go types

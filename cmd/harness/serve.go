@@ -13,6 +13,7 @@ import (
 	"github.com/hearthdev/hearth/delivery/journal"
 	"github.com/hearthdev/hearth/delivery/kontext"
 	"github.com/hearthdev/hearth/delivery/server"
+	"github.com/hearthdev/hearth/internal/crashpoint"
 	"github.com/hearthdev/hearth/internal/version"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/endpoint"
@@ -116,7 +117,11 @@ func (h *harness) openDelivery(ctx context.Context, who credentials) error {
 }
 
 func (h *harness) openJournal() (err error) {
-	h.journal, err = journal.Open(journal.Config{Dir: h.cfg.dataDir, Now: time.Now, Log: h.log, Keep: h.cfg.keep})
+	h.journal, err = journal.Open(journal.Config{
+		Dir: h.cfg.dataDir, Now: time.Now, Log: h.log, Keep: h.cfg.keep,
+		BeforeWrite: func(name string) error { crashpoint.Reach(crashpoint.BeforeWrite(name)); return nil },
+		AfterWrite:  func(name string) { crashpoint.Reach(crashpoint.AfterWrite(name)) },
+	})
 	return err
 }
 

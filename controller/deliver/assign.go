@@ -14,6 +14,7 @@ import (
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/record"
 	"github.com/hearthdev/hearth/delivery"
+	"github.com/hearthdev/hearth/internal/crashpoint"
 )
 
 // assignReconciler reserves targets for the waiting runs of one Agent. One key at a time per Agent, so two passes never give
@@ -90,10 +91,12 @@ func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reser
 			reservation := r.Reservation.Seal(string(run.UID), run.Spec.Goal)
 			// Before the write: it carries our name, so only our own can match, also when its reply is lost.
 			a.memory.about(run, reservation, a.now(), func(n *note) { n.mine = true })
+			crashpoint.Reach(crashpoint.BeforeReserve)
 			written, err := a.writeStatus(ctx, run, delivery.ReserveStatus(toRun(run), reservation), ends[reservation.PodUID])
 			if err != nil {
 				return not.because(err)
 			}
+			crashpoint.Reach(crashpoint.AfterReserve)
 			a.sendFirst(written)
 			return nil
 		})

@@ -11,6 +11,7 @@ import (
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/delivery"
 	"github.com/hearthdev/hearth/delivery/client"
+	"github.com/hearthdev/hearth/internal/crashpoint"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
@@ -62,6 +63,7 @@ func (r runReconciler) sweepOne(ctx context.Context, key types.NamespacedName, p
 	}
 	switch action {
 	case delivery.OrphanCancel:
+		crashpoint.Reach(crashpoint.AfterCancelSeen)
 		return r.tell(a, link.Cancel)
 	case delivery.OrphanMarkRecorded:
 		return r.tell(a, link.Recorded)

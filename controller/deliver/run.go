@@ -14,6 +14,7 @@ import (
 	"github.com/hearthdev/hearth/controller/record"
 	"github.com/hearthdev/hearth/delivery"
 	"github.com/hearthdev/hearth/delivery/client"
+	"github.com/hearthdev/hearth/internal/crashpoint"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
@@ -80,6 +81,9 @@ func (r runReconciler) carryOn(ctx context.Context, run *hearthv1.AgentRun) (tim
 
 // act writes what was decided and only then tells the Link: the intent comes before the effect.
 func (r runReconciler) act(ctx context.Context, run *hearthv1.AgentRun, value delivery.Run, obs delivery.Observed, at endpoint, d delivery.Decision) (time.Time, error) {
+	if d.Action == delivery.ActionRecord {
+		crashpoint.Reach(crashpoint.AfterResult)
+	}
 	if d.Status != nil {
 		written, err := r.writeStatus(ctx, run, *d.Status, at)
 		if err != nil {
@@ -108,6 +112,7 @@ func (r runReconciler) act(ctx context.Context, run *hearthv1.AgentRun, value de
 			err = link.Void(ref, value.Attempt)
 		}
 	case delivery.ActionCancel:
+		crashpoint.Reach(crashpoint.AfterCancelSeen)
 		if open {
 			err = link.Cancel(ref, value.Attempt)
 		}
@@ -116,6 +121,7 @@ func (r runReconciler) act(ctx context.Context, run *hearthv1.AgentRun, value de
 	case delivery.ActionGiveBack, delivery.ActionNextAttempt:
 		r.givenBack(run, value, obs)
 	case delivery.ActionRecord:
+		crashpoint.Reach(crashpoint.AfterTerminal)
 		if open {
 			err = link.Recorded(ref, value.Attempt)
 		}

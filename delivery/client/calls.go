@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hearthdev/hearth/delivery"
+	"github.com/hearthdev/hearth/internal/crashpoint"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
@@ -33,6 +34,7 @@ func (l *Link) send(ctx context.Context, c command, s Status) (done bool, retry 
 		return false, 0
 	}
 	l.sent(c, delivery.SendAccepted, "", "")
+	crashpoint.Reach(crashpoint.AfterAccepted)
 	return true, 0
 }
 
@@ -92,6 +94,7 @@ func (l *Link) record(ctx context.Context, c command, s Status) (done bool, retr
 	if r.status != http.StatusNoContent && r.status != http.StatusNotFound {
 		return false, retryAfter(r.retryAfter)
 	}
+	crashpoint.Reach(crashpoint.AfterRecorded)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.book.entries, c.key())

@@ -10,12 +10,17 @@ import (
 	"sync/atomic"
 
 	"github.com/hearthdev/hearth/challenge/pinned"
+	"github.com/hearthdev/hearth/internal/crashpoint"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
 // traced tells whether a request was ever given a connection. Before that no byte of it can have left; after that nobody knows.
 func traced(req *http.Request) (*http.Request, *atomic.Bool) {
 	had := &atomic.Bool{}
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { had.Store(true) }}
+	if crashpoint.Enabled && req.Method == http.MethodPost && req.URL.Path == wire.RunsPath {
+		trace.WroteRequest = func(httptrace.WroteRequestInfo) { crashpoint.Reach(crashpoint.AfterBytesSent) }
+	}
 	return req.WithContext(httptrace.WithClientTrace(req.Context(), trace)), had
 }
 

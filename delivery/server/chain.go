@@ -9,11 +9,13 @@ import (
 	"mime"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 
 	"github.com/hearthdev/hearth/challenge"
+	"github.com/hearthdev/hearth/internal/crashpoint"
 	"github.com/hearthdev/hearth/internal/gate"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
@@ -60,7 +62,30 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		reply.body.Reset() // it is not sent, so the answer must not cover it
 	}
 	reply.Header().Set(wire.HeaderAnswer, s.cfg.Keys.Answer(asked, reply.status, reply.body.Bytes()))
+	if crashpoint.Enabled {
+		crashpoint.Reach(crashpoint.BeforeReply(kind(r)))
+		defer crashpoint.Reach(crashpoint.AfterReply(kind(r)))
+		defer func() { _ = http.NewResponseController(w).Flush() }()
+	}
 	reply.send(w)
+}
+
+// kind names a request as crash points do.
+func kind(r *http.Request) string {
+	switch {
+	case r.URL.Path == wire.ChallengePath:
+		return "challenge"
+	case strings.HasSuffix(r.URL.Path, wire.RecordedSuffix):
+		return "recorded"
+	case r.Method == http.MethodPost:
+		return "deliver"
+	case r.Method == http.MethodDelete:
+		return "cancel"
+	case r.URL.Path == wire.RunsPath:
+		return "changes"
+	default:
+		return "attempt"
+	}
 }
 
 // guarded turns a panic into a signed 500; the process lives (row 42). What panicked may hold a goal: only its type is logged.

@@ -92,6 +92,7 @@ func (t *turn) obeyCancel() {
 // do plays one directive; false means that the turn is over.
 func (t *turn) do(word, arg string) bool {
 	switch word {
+	case "run": // whose goal it is, for who reads the effects
 	case "usage":
 		var in, out int
 		_, _ = fmt.Sscan(arg, &in, &out)

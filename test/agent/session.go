@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/coder/acp-go-sdk"
 )
@@ -107,7 +108,7 @@ func (a *agent) newSession(f frame) {
 	}
 	var p acp.NewSessionRequest
 	must(json.Unmarshal(f.Params, &p))
-	s := &session{id: fmt.Sprintf("s%d-%d", os.Getpid(), len(a.sessions)+1), cwd: p.Cwd}
+	s := &session{id: fmt.Sprintf("s%d-%s-%d", os.Getpid(), strconv.FormatInt(born.UnixNano(), 36), len(a.sessions)+1), cwd: p.Cwd}
 	a.sessions[s.id] = s
 	early, _ := strconv.Atoi(os.Getenv(envEarly))
 	for i := range early {
@@ -120,6 +121,9 @@ func (a *agent) update(session string, u acp.SessionUpdate) {
 	a.send(frame{Method: acp.ClientMethodSessionUpdate, Params: encode(acp.SessionNotification{SessionId: acp.SessionId(session), Update: u})})
 }
 
+// born tells agents apart whose process numbers are the same, because each is alone in its container.
+var born = time.Now()
+
 // record is the side effect that tests count: one line per started prompt.
 func record(s *session, goal string, blocks int) {
 	name := os.Getenv(envEffects)
@@ -129,7 +133,7 @@ func record(s *session, goal string, blocks int) {
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the test names the file
 	must(err)
 	defer func() { _ = file.Close() }()
-	line := encode(map[string]any{"pid": os.Getpid(), "session": s.id, "cwd": s.cwd, "blocks": blocks, "goal": goal})
+	line := encode(map[string]any{"pid": os.Getpid(), "session": s.id, "cwd": s.cwd, "blocks": blocks, "goal": goal, "at": time.Now()})
 	_, err = file.Write(append(line, '\n'))
 	must(err)
 }

@@ -58,7 +58,7 @@ type Server struct {
 func New(o Options) *Server { return &Server{options: o} }
 
 // Main runs a package's tests and stops the server if one of them started it. It returns the exit code.
-func (s *Server) Main(m *testing.M) int {
+func (s *Server) Main(m interface{ Run() int }) int {
 	code := m.Run()
 	if err := s.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the test API server:", err)

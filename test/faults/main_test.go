@@ -1,0 +1,12 @@
+//go:build faults
+
+package faults_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/hearthdev/hearth/test/faults/rig"
+)
+
+func TestMain(m *testing.M) { os.Exit(rig.Main(m)) }

@@ -1,0 +1,4 @@
+package rig
+
+// finish checks what must hold after every test.
+func (w *World) finish() {}

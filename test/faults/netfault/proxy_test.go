@@ -206,6 +206,7 @@ func TestHalfCloseEndsTheRepliesOnly(t *testing.T) {
 	p.Set(netfault.HalfClose)
 	c.ends(io.EOF)
 	c.says("two")
+	server.hears(t, "one", "two")
 	fresh := dial(t, p)
 	fresh.ends(io.EOF)
 	fresh.says("three")

@@ -1,0 +1,88 @@
+package faults
+
+// controllerRows are about the controller and its API server.
+func controllerRows() []Row {
+	return []Row{
+		{1, `controller killed before reserve`,
+			`attempt 1 by the next one; one effect`, places(
+				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+			)},
+		{2, `killed after reserve`,
+			`same attempt to the same Pod UID`, places(
+				at(API, "controller/deliver", "TestAReservationFoundAfterARestartIsSentAsTheSameAttempt"),
+				at(Decision, "delivery", "TestSend"),
+				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+			)},
+		{3, `killed after the bytes left`,
+			`same attempt again → 200 already known`, places(
+				at(Component, "delivery/client", "TestTheSameAttemptSentAgainHasOneEffect"),
+				at(Decision, "delivery", "TestSend"),
+				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+			)},
+		{4, `killed after 202`,
+			`re-attach shows it running`, places(
+				at(Kubelet, "test/e2e", "TestControllerKilled"),
+				at(API, "controller/deliver", "TestARunGoesOnWhileTheControllerIsAwayAndIsRecordedOnReturn"),
+				at(Decision, "delivery", "TestWhatTheHarnessHolds"),
+				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+			)},
+		{5, `controller down 10 min while the run runs`,
+			`work goes on; recorded on return`, places(
+				at(Kubelet, "test/e2e", "TestControllerKilled"),
+				at(API, "controller/deliver", "TestARunGoesOnWhileTheControllerIsAwayAndIsRecordedOnReturn", "TestAControllerBackAfterTheDeadlineAsksBeforeItConcludes"),
+				at(Decision, "delivery", "TestWhatTheHarnessHolds", "TestTheTargetFails", "TestAControllerBackAfterTheDeadlineRecordsTheRealResult"),
+				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+			)},
+		{6, `killed between result and record`,
+			`fetched again; one record`, places(
+				at(Kubelet, "test/e2e", "TestControllerKilled"),
+				at(Decision, "delivery", "TestOrphan"),
+				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+			)},
+		{7, `two controllers at once`,
+			`one reservation wins, sends are idempotent, one record`, places(
+				at(API, "controller/deliver", "TestTwoControllersAtOnceDeliverOnce"),
+				at(Component, "controller/run", "TestARunThatChangesBeforeItsPodIsMadeGetsNone"),
+				at(Component, "controller/schedule", "TestWhoseTheRunIsThatAnotherMadeMeanwhile"),
+				at(Decision, "delivery", "TestSend", "TestWhatTheHarnessHolds"),
+				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+			)},
+		{8, `leader frozen 20 s (SIGSTOP), another leads, SIGCONT`,
+			`its writes fail on the resource version; nothing twice`, places(
+				at(Decision, "delivery", "TestSend", "TestWhatTheHarnessHolds"),
+				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+			)},
+		{9, `cache stale by 60 s on a finished run`,
+			`no send, no status change`, places(
+				at(API, "controller/run", "TestAStaleCacheMakesNoSecondPodAndChangesNoRecord"),
+				at(Decision, "delivery", "TestRunWithoutAReservation"),
+				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+			)},
+		{10, `reply to the POST dropped`,
+			`looked up, not repeated as a new attempt`, places(
+				at(API, "controller/deliver", "TestALostReplyIsLookedUp"),
+				at(Component, "delivery/client", "TestADroppedReplyIsUnknownUntilTheSameAttemptWasSentAgain"),
+				at(Decision, "delivery", "TestSend"),
+				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+			)},
+		{11, `the same POST 50 times in parallel`,
+			`one 202, the rest 200`, places(
+				at(Component, "delivery/server", "TestTheSameDeliveryInParallelIsAcceptedOnce"),
+				at(Decision, "delivery", "TestAdmitAnswersInTheOrderOfTheContract"),
+				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+			)},
+		{12, `same attempt, other goal`,
+			`409; the first goes on`, places(
+				at(Component, "delivery/client", "TestRefusalsAreTold"),
+				at(Component, "delivery/server", "TestASecondDeliveryIsToldWhatIsKnown"),
+				at(Decision, "delivery", "TestAdmitAnswersInTheOrderOfTheContract", "TestWhatTheHarnessHolds"),
+				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+			)},
+		{13, `a POST delayed past its void`,
+			`410`, places(
+				at(Component, "delivery/server", "TestASecondDeliveryIsToldWhatIsKnown"),
+				at(Decision, "delivery", "TestAdmitAnswersInTheOrderOfTheContract"),
+				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+			)},
+	}
+}

@@ -36,20 +36,14 @@ type Conn struct {
 	address  string
 	stranger *list.Element // nil once something was proven, or it was closed
 	held     int           // bytes, while it is a stranger
-	requests int           // under way, of which HTTP/2 has several on one connection
 	lesser   bool
 	closed   bool
 
-	first  [3]byte // of what it says; the reader's alone
-	begun  int
-	second bool // it speaks HTTP/2
+	wire     wire          // of a stranger; the reader's alone
+	second   bool          // it speaks HTTP/2
+	requests int           // under way while it is a stranger that does
+	changed  chan struct{} // of what its reader waits for
 }
-
-// MaxStrangersMultiplexed is how many strangers may speak HTTP/2: many requests of each are taken in before anybody looks at one.
-const MaxStrangersMultiplexed = 32
-
-// MaxStrangersRequests is how many requests a connection may have under way on which nothing was proven.
-const MaxStrangersRequests = 4
 
 // New bounds a listener to that many open connections, at least 1.
 func New(l net.Listener, limit int) *Listener {
@@ -81,7 +75,7 @@ func (g *Listener) admit(conn net.Conn) *Conn {
 		_ = next.leave()
 	}
 	g.open++
-	in := &Conn{Conn: conn, gate: g, address: HostOf(conn.RemoteAddr().String())}
+	in := &Conn{Conn: conn, gate: g, address: HostOf(conn.RemoteAddr().String()), changed: make(chan struct{}, 1)}
 	in.stranger = g.strangers.PushBack(in)
 	g.from[in.address]++
 	return in
@@ -101,38 +95,6 @@ func (g *Listener) next() *Conn {
 	return nil
 }
 
-// Read looks at how the peer begins (RFC 9113, section 3.4).
-func (c *Conn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if c.begun < len(c.first) && n > 0 {
-		c.begun += copy(c.first[c.begun:], p[:n])
-		if string(c.first[:]) == "PRI" {
-			c.speaksHTTP2()
-		}
-	}
-	return n, err //nolint:wrapcheck // a connection's own error
-}
-
-// speaksHTTP2 makes room among the strangers that do: the oldest goes.
-func (c *Conn) speaksHTTP2() {
-	c.gate.mu.Lock()
-	defer c.gate.mu.Unlock()
-	c.second = true
-	var oldest *Conn
-	count := 0
-	for e := c.gate.strangers.Front(); e != nil; e = e.Next() {
-		if s := e.Value.(*Conn); s.second {
-			count++
-			if oldest == nil {
-				oldest = s
-			}
-		}
-	}
-	if count > MaxStrangersMultiplexed {
-		_ = oldest.leave()
-	}
-}
-
 // Close closes the connection; more than once is the same as once.
 func (c *Conn) Close() error {
 	c.gate.mu.Lock()
@@ -146,6 +108,7 @@ func (c *Conn) leave() error {
 		return nil
 	}
 	c.closed = true
+	c.change()
 	c.known()
 	c.rise()
 	c.gate.open--
@@ -188,6 +151,7 @@ func (c *Conn) known() {
 	c.release()
 	c.gate.strangers.Remove(c.stranger)
 	c.stranger = nil
+	c.change()
 	if c.gate.from[c.address]--; c.gate.from[c.address] == 0 {
 		delete(c.gate.from, c.address)
 	}
@@ -229,9 +193,8 @@ func ProvenLesser(ctx context.Context) {
 	}
 }
 
-// Enter counts a request that is under way, and leave counts it out. A stranger that has more than MaxStrangersRequests under way is
-// thrown out: that is false, and there is nothing to leave and nobody to answer. The context is the request's; without a gate it
-// counts nothing.
+// Enter tells whether a request is still to be answered: not where its connection was closed to make room. Leave says that it was
+// answered, so that a stranger's next one may come in. The context is the request's; without a gate everything is answered.
 func Enter(ctx context.Context) (leave func(), ok bool) {
 	c, _ := ctx.Value(key{}).(*Conn)
 	if c == nil {
@@ -239,18 +202,16 @@ func Enter(ctx context.Context) (leave func(), ok bool) {
 	}
 	c.gate.mu.Lock()
 	defer c.gate.mu.Unlock()
-	if c.stranger != nil && c.requests >= MaxStrangersRequests {
-		_ = c.leave()
-	}
-	if c.closed {
-		return nil, false
-	}
-	c.requests++
-	return func() {
-		c.gate.mu.Lock()
-		defer c.gate.mu.Unlock()
+	return c.answered, !c.closed
+}
+
+func (c *Conn) answered() {
+	c.gate.mu.Lock()
+	defer c.gate.mu.Unlock()
+	if c.second {
 		c.requests--
-	}, true
+		c.change()
+	}
 }
 
 // counted counts what is read of a request while its connection is a stranger's. Where all strangers hold more than the gate's

@@ -452,13 +452,17 @@ func TestAHouseThatIsFullSaysSoByHTTP(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, b.status(http.MethodPost, `{"id":1,"method":"initialize"}`))
 }
 
-// Rows 31 and 40: with HTTP/2 a connection has many requests under way; without a key it has few, and more end it.
+// Rows 31 and 40: with HTTP/2 a connection has many requests under way; without a key it has few, and
+// more are not even looked at; it ends because it does not answer.
 func TestAStrangerHasFewRequestsUnderWay(t *testing.T) {
 	e, _ := open(t, Config{Keys: keys, Clients: newHouse(), pace: rapid()})
 	b := newBrowser(t, e, "wrong", true)
 	for range 3 * gate.MaxStrangersRequests {
 		assert.Equal(t, http.StatusUnauthorized, b.status(http.MethodPost, "{}"), "one after the other")
 	}
+	signs := rapid()
+	signs.ping, signs.pong = 50*time.Millisecond, 50*time.Millisecond
+	e, _ = open(t, Config{Keys: keys, Clients: newHouse(), pace: signs})
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", e.Addr())
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()

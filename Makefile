@@ -75,6 +75,7 @@ generate: ## deepcopy, CRDs and RBAC from the Go types
 	@$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd
 	@$(CONTROLLER_GEN) rbac:roleName=hearth-controller paths=./controller/... output:rbac:dir=config/rbac
 	@go run ./hack/rbac config/rbac/role.yaml config/namespaced
+	@$(CONTROLLER_GEN) object crd paths=./examples/steps output:crd:stdout >examples/steps/config/crd.yaml
 
 verify: ## fail if generated files or go.mod drifted, a licence is not on the list, or a known vulnerability is called
 	@hack/verify.sh

@@ -42,6 +42,7 @@ func TestImportRules(t *testing.T) {
 		"./cmd/harness":           {kubernetes, ours("api/", "controller", "delivery/client")},
 		"./cli/...":               {{"github.com/go-chi/chi"}, ours("controller", "delivery", "runtime")},
 		"./cmd/hearth":            {{"github.com/go-chi/chi"}, ours("controller", "delivery", "runtime")},
+		"./examples/...":          {acp, ours("controller", "delivery", "runtime", "challenge", "pkg", "internal", "cli", "test")},
 		"./controller/...":        {acp, {"github.com/go-chi/chi"}, ours("runtime", "delivery/server", "delivery/kontext", "delivery/journal")},
 		"./cmd/controller":        {acp, {"github.com/go-chi/chi"}, ours("runtime", "delivery/server", "delivery/kontext", "delivery/journal")},
 	} {

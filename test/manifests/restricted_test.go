@@ -107,7 +107,7 @@ func soft(p *corev1.Pod, token bool) []string {
 func TestWhatWeInstallIsRestricted(t *testing.T) {
 	pods, tokens := map[string]*corev1.Pod{"a plain template": standingPod(plainAgent())}, map[string]bool{}
 	for _, object := range read(t, "config/manager/controller.yaml", "config/samples/agent.yaml", "test/demo/reviewer.yaml", "test/cluster/model.yaml",
-		"examples/runtime-python/agent.yaml") {
+		"examples/runtime-python/agent.yaml", "examples/steps/config/agents.yaml") {
 		name := object.GetKind() + " " + object.GetName()
 		switch object.GetKind() {
 		case "Deployment":
@@ -122,7 +122,7 @@ func TestWhatWeInstallIsRestricted(t *testing.T) {
 			pods[name] = standingPod(as[hearthv1.Agent](t, object))
 		}
 	}
-	require.Len(t, pods, 6, "every manifest has its Pod")
+	require.Len(t, pods, 10, "every manifest has its Pod")
 	for name, p := range pods {
 		assert.Empty(t, violations(t, p), name)
 		assert.Empty(t, soft(p, tokens[name]), name)

@@ -61,6 +61,7 @@ func harnessRows() []Row {
 			)},
 		{20, `agent killed mid-turn`,
 			`AgentCrashed within a second, agent restarted; 4000 refuses until it answers again`, places(
+				at(Processes, "test/faults", "TestRow20_TheAgentIsKilledInMidTurn"),
 				at(Processes, "cmd/harness", "TestClientsGoWithTheirAgent", "TestAnAgentThatDiesIsReplacedAndDeliveryStays"),
 				at(Kubelet, "test/e2e", "TestKilledBeforeItListens"),
 				at(Component, "runtime/attach", "TestTheEndOfAnAgentAnswersAllThatWaits"),
@@ -78,6 +79,7 @@ func harnessRows() []Row {
 			)},
 		{21, `agent mute; agent that ignores cancel and SIGTERM`,
 			`AgentSilent; killed with its whole group`, places(
+				at(Processes, "test/faults", "TestRow21_MuteAndDeaf", "TestRow52_OneOfTwoCancelledByForce"),
 				at(Component, "runtime/process", "TestEndKillsAGroupThatIgnoresSIGTERM"),
 				at(Component, "runtime/standing", "TestGooseWithAModelThatHangsIsSilent", "TestACancelLeavesNoProcess", "TestAMuteAgentIsSilent"),
 				at(Component, "runtime/turn", "TestAnAgentThatIgnoresTheCancelIsEnded", "TestOnlyAnAgentWithoutAnyOutputIsSilent"),

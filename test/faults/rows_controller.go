@@ -60,6 +60,7 @@ func controllerRows() []Row {
 			)},
 		{10, `reply to the POST dropped`,
 			`looked up, not repeated as a new attempt`, places(
+				at(Processes, "test/faults", "TestRow10_ALostReplyIsLookedUpAndNotSentAgain"),
 				at(API, "controller/deliver", "TestALostReplyIsLookedUp"),
 				at(Component, "delivery/client", "TestADroppedReplyIsUnknownUntilTheSameAttemptWasSentAgain"),
 				at(Decision, "delivery", "TestSend"),
@@ -80,6 +81,8 @@ func controllerRows() []Row {
 			)},
 		{13, `a POST delayed past its void`,
 			`410`, places(
+				at(Processes, "test/faults", "TestRow13_AReservationWhoseSendingStandsStillGoesNowhereElse", "TestRow13_ACancelWaitsForASendingThatStandsStill", "TestRow13_ADeliveryThatComesAfterItsVoidIsRefused"),
+				at(API, "controller/deliver", "TestAReservationThatIsStillToBeSentIsNotTakenForUnsent"),
 				at(Component, "delivery/server", "TestASecondDeliveryIsToldWhatIsKnown"),
 				at(Decision, "delivery", "TestAdmitAnswersInTheOrderOfTheContract"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),

@@ -36,6 +36,10 @@ test: setup envtest-assets ## all tests but end-to-end: unit, real API server, r
 e2e: setup ## end-to-end tests on a real kubelet with real goose (root)
 	@go test -tags e2e -count=1 -timeout 20m -parallel 4 -v ./test/e2e
 
+.PHONY: faults
+faults: setup envtest-assets ## every fault row against real processes (root; SHORT=-short leaves out what takes long)
+	@KUBEBUILDER_ASSETS=$$(hack/cluster/cluster assets) go test -tags faults -count=1 -timeout 20m -parallel 8 $(SHORT) ./test/faults
+
 .PHONY: compatibility
 compatibility: setup ## write docs/compatibility.md from what all clients and agents do (HEARTH_SLOW= leaves opencode as it is)
 	@goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); opencode=$$(test/peers/install.sh opencode); \

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,7 @@ const leaseName = "hearth-controller"
 type Controller struct {
 	world            *World
 	process          *process
+	frozen           atomic.Bool
 	metrics, healthz string
 }
 
@@ -102,10 +104,16 @@ func (c *Controller) Stop() {
 }
 
 // Freeze stops the process's time with SIGSTOP; Thaw lets it go on.
-func (c *Controller) Freeze() { c.process.signal(syscall.SIGSTOP) }
+func (c *Controller) Freeze() {
+	c.frozen.Store(true)
+	c.process.signal(syscall.SIGSTOP)
+}
 
 // Thaw ends a Freeze.
-func (c *Controller) Thaw() { c.process.signal(syscall.SIGCONT) }
+func (c *Controller) Thaw() {
+	c.process.signal(syscall.SIGCONT)
+	c.frozen.Store(false)
+}
 
 // Wait waits until the process has ended by itself.
 func (c *Controller) Wait() { c.process.wait(c.world.t) }

@@ -5,12 +5,14 @@ func harnessRows() []Row {
 	return []Row{
 		{14, `harness killed before the accept was on disk`,
 			`sent again; one effect`, places(
+				at(Processes, "test/faults", "TestACrashOfTheHarnessAtAnyPoint"),
 				at(Component, "delivery/journal", "TestTheJournalCutAtEveryWriteKeepsWhatItPromised"),
 				at(Decision, "delivery", "TestSend"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
 			)},
 		{15, `killed after accept, before start`,
 			`runs once after the restart`, places(
+				at(Processes, "test/faults", "TestACrashOfTheHarnessAtAnyPoint"),
 				at(Processes, "cmd/harness", "TestAKilledHarnessKeepsWhatItPromised", "TestAKilledHarnessAnswersTheOlderContractFromItsJournal"),
 				at(Component, "delivery/client", "TestARestartIsANewBootAndALostJournalShows"),
 				at(Component, "delivery/journal", "TestTheJournalCutAtEveryWriteKeepsWhatItPromised", "TestARestartSettlesWhatTheLastBootLeft"),
@@ -19,6 +21,7 @@ func harnessRows() []Row {
 			)},
 		{16, `killed while running`,
 			`Interrupted; no automatic second start`, places(
+				at(Processes, "test/faults", "TestACrashOfTheHarnessAtAnyPoint"),
 				at(Processes, "cmd/harness",
 					"TestAHarnessCarriesOutGoalsWithRealGoose",
 					"TestAKilledHarnessKeepsWhatItPromised",
@@ -32,6 +35,7 @@ func harnessRows() []Row {
 			)},
 		{17, `killed after the result was on disk`,
 			`served after the restart`, places(
+				at(Processes, "test/faults", "TestACrashOfTheHarnessAtAnyPoint"),
 				at(Processes, "cmd/harness",
 					"TestAHarnessCarriesOutGoalsWithRealGoose",
 					"TestAKilledHarnessKeepsWhatItPromised",

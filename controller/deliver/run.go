@@ -81,22 +81,15 @@ func (r runReconciler) carryOn(ctx context.Context, run *hearthv1.AgentRun) (tim
 
 // act writes what was decided and only then tells the Link: the intent comes before the effect.
 func (r runReconciler) act(ctx context.Context, run *hearthv1.AgentRun, value delivery.Run, obs delivery.Observed, at endpoint, d delivery.Decision) (time.Time, error) {
-	if d.Action == delivery.ActionRecord {
-		crashpoint.Reach(crashpoint.AfterResult)
-	}
-	if d.Status != nil {
-		written, err := r.writeStatus(ctx, run, *d.Status, at)
-		if err != nil {
-			return time.Time{}, err
-		}
-		run = written
+	run, err := r.intend(ctx, run, at, d)
+	if err != nil {
+		return time.Time{}, err
 	}
 	if obs.Seen != nil {
 		r.memory.took(value.PodUID)
 	}
 	link, open := r.links.Get(value.PodUID)
 	ref, key := runRef(run), client.Key{RunUID: value.UID, Attempt: value.Attempt}
-	var err error
 	switch d.Action {
 	case delivery.ActionNone:
 	case delivery.ActionSend:
@@ -139,6 +132,17 @@ func (r runReconciler) act(ctx context.Context, run *hearthv1.AgentRun, value de
 		return r.now().Add(again), nil //nolint:nilerr // not an error of this pass
 	}
 	return d.RequeueAt, nil
+}
+
+// intend writes the status that goes with a decision, if any, and gives the run as it is then.
+func (r runReconciler) intend(ctx context.Context, run *hearthv1.AgentRun, at endpoint, d delivery.Decision) (*hearthv1.AgentRun, error) {
+	if d.Action == delivery.ActionRecord {
+		crashpoint.Reach(crashpoint.AfterResult)
+	}
+	if d.Status == nil {
+		return run, nil
+	}
+	return r.writeStatus(ctx, run, *d.Status, at)
 }
 
 // givenBack clears up after a reservation that is over, and has the run assigned again.

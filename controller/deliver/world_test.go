@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"sync"
@@ -256,6 +258,33 @@ type process struct {
 	writes map[string][]string    // by run, the reason that each committed write left
 	refuse func(run string) error // for each status write, before it is sent
 	fail   func(run string) error // for each status write, after it was committed
+	deny   func(path string) bool // of each read, whether the API server fails instead of answering it
+}
+
+// through answers reads that are denied.
+func (p *process) through(next http.RoundTripper) http.RoundTripper {
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		p.mu.Lock()
+		deny := p.deny
+		p.mu.Unlock()
+		if r.Method != http.MethodGet || deny == nil || !deny(r.URL.Path) {
+			return next.RoundTrip(r)
+		}
+		failed := httptest.NewRecorder()
+		failed.WriteHeader(http.StatusInternalServerError)
+		return failed.Result(), nil
+	})
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// denies has the process's reads fail from now on, or no more.
+func (p *process) denies(deny func(path string) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deny = deny
 }
 
 // wrote waits until the process knows of its last write, which others may see before, and checks the reasons that a run's status
@@ -279,7 +308,9 @@ func (w *world) controller() *process { return w.controllerAt(time.Now) }
 func (w *world) controllerAt(now func() time.Time) *process {
 	w.t.Helper()
 	p := &process{writes: map[string][]string{}}
-	mgr, err := ctrl.NewManager(api.Controller(w.t), ctrl.Options{
+	reach := rest.CopyConfig(api.Controller(w.t))
+	reach.Wrap(p.through)
+	mgr, err := ctrl.NewManager(reach, ctrl.Options{
 		Scheme: apiserver.Scheme(w.t), Logger: logr.Discard(), Metrics: server.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 		NewClient:  p.newClient,

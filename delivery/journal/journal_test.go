@@ -18,6 +18,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(cutEnv) != "" {
 		os.Exit(runCutScript())
 	}
+	if os.Getenv(syncEnv) != "" {
+		os.Exit(runWithoutSync())
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"sync"
 	"testing"
@@ -19,9 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/hearthdev/hearth/test/faults/apifault"
-	"github.com/hearthdev/hearth/test/faults/history"
-	"github.com/hearthdev/hearth/test/faults/invariant"
+	"github.com/hearthdev/hearth/test/apiserver"
 )
 
 // Options of a World; the zero value is right for most tests.
@@ -39,17 +36,13 @@ type World struct {
 	Admin, User client.Client
 	// Config is the administrator's, for clients of other kinds.
 	Config *rest.Config
-	// API stands between the controllers and the API server.
-	API *apifault.API
 
 	t          testing.TB
 	options    Options
 	ctx        context.Context // ends with the test
 	built      binaries
 	dir        string // short: sockets are in it
-	effects    string // what the scripted agents started
-	ends       string // and what of it they ended
-	history    *history.Watcher
+	effects    string
 	kubeconfig string
 	node       *node
 	points     holds // of the controllers
@@ -59,8 +52,6 @@ type World struct {
 	controllers []*Controller
 	tokens      map[string]types.UID // the run that was created with a token in its goal
 	numbered    int
-	allowed     []invariant.Violation
-	before      map[string]invariant.Sample // of processes, by name
 }
 
 // New makes a World. When the test ends, everything that it started is ended, and the invariants are checked.
@@ -69,26 +60,20 @@ func New(t testing.TB, o Options) *World {
 	built, err := builds()
 	require.NoError(t, err)
 	shared.start(t)
-	w := &World{t: t, options: o, built: built, Config: server.Admin(t), Admin: server.Client(t), tokens: map[string]types.UID{}, before: map[string]invariant.Sample{}}
+	w := &World{t: t, options: o, built: built, Config: server.Admin(t), Admin: server.Client(t), tokens: map[string]types.UID{}}
 	w.Namespace = server.Namespace(t)
 	w.User = server.ClientAsGroup(t, "someone", "system:masters")
 	w.dir, err = os.MkdirTemp("", "rig-")
 	require.NoError(t, err)
-	w.effects, w.ends = filepath.Join(w.dir, "effects"), filepath.Join(w.dir, "ends")
+	w.effects = filepath.Join(w.dir, "effects")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	w.ctx = ctx
 	t.Cleanup(cancel)
 	w.grant()
-	w.API, err = apifault.New(server.Controller(t))
-	require.NoError(t, err)
-	w.kubeconfig, err = w.API.Kubeconfig(w.dir)
-	require.NoError(t, err)
-	w.history, err = history.Watch(ctx, w.Config, w.Namespace)
-	require.NoError(t, err)
+	w.kubeconfig = apiserver.Kubeconfig(t, server.Controller(t))
 	w.node = newNode(w)
 	t.Cleanup(func() {
 		w.finish()
-		w.history.Stop()
 		cancel()
 		w.end()
 	})
@@ -117,7 +102,6 @@ func (w *World) end() {
 		c.process.kill()
 	}
 	w.node.stop()
-	w.API.Close()
 	if w.t.Failed() {
 		w.tell(controllers)
 	}
@@ -139,11 +123,7 @@ func (w *World) tell(controllers []*Controller) {
 
 const tailBytes = 16 << 10
 
-// noise is what a controller says at every start, and that its webhook certificate is missing, which the rig wants.
-var noise = regexp.MustCompile(`(?m)^.*("Starting |"logger":"certs"|webhook).*\n`)
-
 func tail(text string) string {
-	text = noise.ReplaceAllString(text, "")
 	if len(text) > tailBytes {
 		return "...\n" + text[len(text)-tailBytes:]
 	}
@@ -168,9 +148,7 @@ func (w *World) secrets() (map[string]string, error) {
 	values := map[string]string{}
 	for _, s := range list.Items {
 		for key, value := range s.Data {
-			if len(value) > 0 { // no goal is no secret
-				values[s.Name+"/"+key] = string(value)
-			}
+			values[s.Name+"/"+key] = string(value)
 		}
 	}
 	return values, nil

@@ -1,0 +1,69 @@
+package journal
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+const syncEnv = "JOURNAL_TEST_SYNC" // the directory of the child that cannot sync
+
+// runWithoutSync is the child: from some moment on its disk takes writes and fails to sync them. It says which write was promised all
+// the same.
+func runWithoutSync() int {
+	j, err := Open(Config{Dir: os.Getenv(syncEnv), Now: newClock().Now})
+	if err != nil {
+		fmt.Println(err)
+		return 2
+	}
+	if err := failSyncs(); err != nil {
+		fmt.Println(err)
+		return 2
+	}
+	if _, err := j.Accept(request("a", 1)); err == nil {
+		fmt.Println("an accept was promised")
+		return 1
+	}
+	return 0
+}
+
+// failSyncs has fsync and fdatasync of this process answer EIO (seccomp(2)).
+func failSyncs() error {
+	runtime.LockOSThread()
+	const retErrno, tsync, setFilter = 0x00050000, 1, 1
+	jump := func(nr uint32, skip uint8) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: nr, Jt: skip}
+	}
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // seccomp_data.nr
+		jump(unix.SYS_FSYNC, 2), jump(unix.SYS_FDATASYNC, 1),
+		{Code: unix.BPF_RET | unix.BPF_K, K: 0x7fff0000}, // allow
+		{Code: unix.BPF_RET | unix.BPF_K, K: retErrno | uint32(unix.EIO)},
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no new privileges: %w", err)
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, setFilter, tsync, uintptr(unsafe.Pointer(&program))); errno != 0 { //nolint:gosec // a system call
+		return fmt.Errorf("seccomp: %w", errno)
+	}
+	return nil
+}
+
+// R28, rows 14, 17 and 18: what a power failure would take away is not promised. A killed process cannot show it, because the kernel
+// keeps what was written.
+func TestNothingIsPromisedThatCannotBeSynced(t *testing.T) {
+	executable, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), executable)
+	cmd.Env = append(os.Environ(), syncEnv+"="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	assert.NoError(t, err, string(out))
+}

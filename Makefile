@@ -29,12 +29,16 @@ test: setup envtest-assets ## all tests but end-to-end: unit, real API server, r
 	@goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); assets=$$(hack/cluster/cluster assets); \
 	KUBEBUILDER_ASSETS=$$assets HEARTH_GOOSE=$$goose HEARTH_PEERS=$$peers HEARTH_REQUIRE_REAL=1 \
 	  CGO_ENABLED=1 go test -race -shuffle=on -p $(PARALLEL) -timeout 15m ./...
-	@go test -count=1 -run 'CostsLittleMemory|ALineOf64MiB' ./controller/deliver ./cli/connect # what the race detector would distort or slow down
+	@go test -count=1 -run 'CostsLittleMemory|ALineOf64MiB|WhateverHappens' ./controller/deliver ./cli/connect ./test/faults/model # what the race detector would distort or slow down
 	@for m in hack/cluster hack/image hack/licences; do (cd $$m && CGO_ENABLED=1 go test -race -shuffle=on ./...); done
 
 .PHONY: e2e
 e2e: setup ## end-to-end tests on a real kubelet with real goose (root)
 	@go test -tags e2e -count=1 -timeout 20m -parallel 4 -v ./test/e2e
+
+.PHONY: faults
+faults: setup envtest-assets ## every fault row against real processes (root; SHORT=-short leaves out what takes long)
+	@KUBEBUILDER_ASSETS=$$(hack/cluster/cluster assets) go test -tags faults -count=1 -timeout 20m -parallel 8 $(SHORT) ./test/faults
 
 .PHONY: mutants
 mutants: setup envtest-assets ## every protection taken away in turn: the tests that are named for it must be red (MUTANT= a regular expression)

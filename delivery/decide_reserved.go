@@ -20,7 +20,7 @@ func (c situation) reserved() Decision {
 		return c.lose(ReasonTargetLost, "its target's Pod went away; the work may have started")
 	case c.journalLost() && unsent:
 		return c.giveBack(ReasonTargetNotReady, "its target's journal was lost before anything was sent")
-	case c.journalLost():
+	case c.journalLost() && c.answered():
 		return c.lose(ReasonOutcomeUnknown, "its target's journal was lost; the work may have run")
 	case unsent:
 		return c.unsentYet()
@@ -30,6 +30,8 @@ func (c situation) reserved() Decision {
 		return c.overdue(a)
 	case c.obs.Link != LinkVerified:
 		return c.outOfReach()
+	case c.journalLost(): // or our word of it is older than the reservation
+		return c.call(ActionLook, Decision{RequeueAt: c.due()})
 	case a != nil:
 		return c.underWay(a)
 	default:

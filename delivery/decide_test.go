@@ -61,6 +61,9 @@ func (o *Observed) sees(a *wire.Attempt) {
 
 func (o *Observed) found() { o.Self, o.Mine = "another", false } // by a controller that did not reserve it
 
+// lost: asked for it, the harness knows nothing of it, under another journal.
+func (o *Observed) lost() { o.Absent, o.SeenJournal, o.Journal = true, "j2", "j2" }
+
 func (o *Observed) absent() { o.Absent, o.SeenJournal = true, testJournal }
 
 func (o *Observed) refused(count int, code wire.Code) {
@@ -278,9 +281,11 @@ func TestTheTargetFails(t *testing.T) {
 		"gone after an acknowledged void: no loss":              {func(r *Run, o *Observed) { o.sees(told(wire.StateVoided)); o.PodRead = PodGone }, later, ActionGiveBack, ReasonTargetNotReady},
 		"gone before anything was sent: no loss (row 39)":       {func(_ *Run, o *Observed) { o.PodRead = PodGone }, later, ActionGiveBack, ReasonServiceRecasting},
 		"gone while the send was under way: may have run":       {func(_ *Run, o *Observed) { o.PodRead, o.InFlight = PodGone, true }, later, ActionFinish, ReasonTargetLost},
-		"journal lost while it ran (row 18)":                    {func(_ *Run, o *Observed) { o.sees(told(wire.StateRunning)); o.Journal = "j2" }, later, ActionFinish, ReasonOutcomeUnknown},
-		"journal lost, unknown there: never sent again":         {func(_ *Run, o *Observed) { o.found(); o.absent(); o.Journal = "j2"; o.SeenJournal = "j2" }, later, ActionFinish, ReasonOutcomeUnknown},
-		"journal lost, retry wanted":                            {func(r *Run, o *Observed) { r.BackoffLimit = 1; o.sees(told(wire.StateRunning)); o.Journal = "j2" }, later, ActionNextAttempt, ReasonTargetNotReady},
+		"journal lost while it ran: asked first (row 18)":       {func(_ *Run, o *Observed) { o.sees(told(wire.StateRunning)); o.Journal = "j2" }, later, ActionLook, ""},
+		"journal lost while it ran, unknown there (row 18)":     {func(_ *Run, o *Observed) { o.Sent.Count = 1; o.lost() }, later, ActionFinish, ReasonOutcomeUnknown},
+		"a Link older than the reservation: asked (row 8)":      {func(_ *Run, o *Observed) { o.found(); o.Journal = "j0" }, later, ActionLook, ""},
+		"journal lost, unknown there: never sent again":         {func(_ *Run, o *Observed) { o.found(); o.lost() }, later, ActionFinish, ReasonOutcomeUnknown},
+		"journal lost, retry wanted":                            {func(r *Run, o *Observed) { r.BackoffLimit = 1; o.found(); o.lost() }, later, ActionNextAttempt, ReasonTargetNotReady},
 		"another journal on a Link not verified: not believed":  {func(_ *Run, o *Observed) { o.sees(told(wire.StateRunning)); o.Journal, o.Link = "j2", LinkUnreachable }, later, ActionNone, ""},
 		"silent for less than 90 s: nothing":                    {func(_ *Run, o *Observed) { o.sees(told(wire.StateRunning)); o.Link = LinkUnreachable }, reserved.Add(ContactLostAfter - 1), ActionNone, ""},
 		"silent for 90 s: said, not concluded (row 24)":         {func(_ *Run, o *Observed) { o.sees(told(wire.StateRunning)); o.Link = LinkUnreachable }, reserved.Add(ContactLostAfter), ActionNone, ReasonContactLost},

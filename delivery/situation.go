@@ -55,8 +55,15 @@ func (c situation) accepted() bool {
 	return !c.run.AcceptedAt.IsZero() || c.known() != nil || c.obs.Sent.Count > 0 && !c.obs.InFlight && c.obs.Sent.Outcome == SendAccepted
 }
 
+// journalLost: the last challenge was answered with another journal than the one it was reserved with. It may have been answered
+// before another controller made the reservation, so by itself it proves no loss.
 func (c situation) journalLost() bool {
 	return c.obs.Link == LinkVerified && c.obs.Journal != c.run.Journal
+}
+
+// answered: asked for this very attempt, so after it was reserved, the harness told what it has under its present journal.
+func (c situation) answered() bool {
+	return (c.obs.Absent || c.seen() != nil) && c.obs.SeenJournal == c.obs.Journal
 }
 
 func (c situation) startingOver() bool { return !c.now.Before(c.run.startingEnd()) }

@@ -89,8 +89,10 @@ func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reser
 		group.Go(func() error {
 			run := runs[r.Run]
 			reservation := r.Reservation.Seal(string(run.UID), run.Spec.Goal)
-			// Before the write: it carries our name, so only our own can match, also when its reply is lost.
-			a.memory.about(run, reservation, a.now(), func(n *note) { n.mine = true })
+			// Before the write: it carries our name, so only our own can match, also when its reply is lost. Until this pass is
+			// through with it, nobody else may say that it was not sent.
+			a.memory.about(run, reservation, a.now(), func(n *note) { n.mine, n.sending = true, true })
+			defer a.sent(run, reservation)
 			crashpoint.Reach(crashpoint.BeforeReserve)
 			written, err := a.writeStatus(ctx, run, delivery.ReserveStatus(toRun(run), reservation), ends[reservation.PodUID])
 			if err != nil {
@@ -105,6 +107,12 @@ func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reser
 		return 0, fmt.Errorf("reserve: %w", err)
 	}
 	return not.next(), nil
+}
+
+// sent: the pass that reserved is through with it, whatever came of that. Who looked meanwhile left it alone and looks again.
+func (a assignReconciler) sent(run *hearthv1.AgentRun, r delivery.Reservation) {
+	a.memory.about(run, r, a.now(), func(n *note) { n.sending = false })
+	a.runs.wake(kube.ObjectKeyFromObject(run))
 }
 
 // unwritten counts the writes of a pass that one run lost and the others need not wait for.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -159,6 +160,36 @@ type discard struct{}
 func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
+
+// Row 13: a pass stands still between the reservation that it wrote and its sending. Nobody else may say that it was not sent.
+func TestAReservationThatIsStillToBeSentIsNotTakenForUnsent(t *testing.T) {
+	w := newWorld(t)
+	x := w.standing("reviewer-1", harness.Options{})
+	p := w.controller()
+	w.ended(w.deliver("warm", goal))
+	reserved, goOn := make(chan struct{}), make(chan struct{})
+	var written atomic.Int32
+	p.mu.Lock()
+	p.fail = func(name string) error {
+		if name == "run" && written.Add(1) == 1 {
+			close(reserved)
+			<-goOn
+		}
+		return nil
+	}
+	p.mu.Unlock()
+	run := w.deliver("run", harness.HoldPrefix+goal)
+	<-reserved
+	require.NoError(t, w.kube.Patch(t.Context(), run, kube.RawPatch("application/merge-patch+json", []byte(`{"spec":{"cancel":true}}`))))
+	w.reasonIs(run, hearthv1.ReasonCancelling)
+	assert.Never(t, func() bool {
+		got, err := w.get(run)
+		return err != nil || got.Status.CompletionTime != nil
+	}, 200*time.Millisecond, 10*time.Millisecond)
+	close(goOn)
+	assert.Equal(t, hearthv1.ReasonCancelled, w.ended(run).Status.Reason)
+	assert.Equal(t, 1, effects(run, x))
+}
 
 // Row 30: writes that lose a race are made again, though no event follows that would say so.
 func TestAWriteThatLostARaceIsMadeAgain(t *testing.T) {

@@ -19,6 +19,7 @@ type note struct {
 	podUID      string
 	mine        bool      // our own update made this reservation
 	handed      bool      // a send of it was handed to a Link
+	sending     bool      // whoever reserved it has not yet sent it, and may still
 	since       time.Time // when this process first saw the reservation
 	cancelSince time.Time
 	podRead     delivery.PodRead

@@ -36,6 +36,7 @@ func (c *courier) observe(ctx context.Context, run *hearthv1.AgentRun, r deliver
 	obs.Mine, obs.Since = n.mine, n.since
 	obs.PodRead, obs.PodReadAt = n.podRead, n.podReadAt
 	c.observeLink(run, r, n, &obs)
+	obs.InFlight = obs.InFlight || n.sending
 	at, err := c.observePod(ctx, run.Namespace, r, &obs)
 	return obs, at, err
 }

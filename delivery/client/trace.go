@@ -19,7 +19,8 @@ func traced(req *http.Request) (*http.Request, *atomic.Bool) {
 	had := &atomic.Bool{}
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { had.Store(true) }}
 	if crashpoint.Enabled && req.Method == http.MethodPost && req.URL.Path == wire.RunsPath {
-		trace.WroteRequest = func(httptrace.WroteRequestInfo) { crashpoint.Reach(crashpoint.AfterBytesSent) }
+		// Not WroteRequest, which comes before the buffer is flushed.
+		trace.GotFirstResponseByte = func() { crashpoint.Reach(crashpoint.AfterBytesSent) }
 	}
 	return req.WithContext(httptrace.WithClientTrace(req.Context(), trace)), had
 }

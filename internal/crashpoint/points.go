@@ -10,7 +10,7 @@ type Point string
 const (
 	BeforeReserve   Point = "controller/before-reserve"   // a target was chosen, nothing is written
 	AfterReserve    Point = "controller/after-reserve"    // the reservation is written, nothing is sent
-	AfterBytesSent  Point = "controller/after-bytes-sent" // the delivery has left, no answer is read
+	AfterBytesSent  Point = "controller/after-bytes-sent" // the delivery has left and was answered, nothing of the answer is read
 	AfterAccepted   Point = "controller/after-accepted"   // the harness said that it took the attempt
 	AfterResult     Point = "controller/after-result"     // the result is known, nothing is written
 	AfterTerminal   Point = "controller/after-terminal"   // the record is written, the harness does not know

@@ -16,6 +16,7 @@ import (
 // Environment of the agent itself.
 const (
 	envEffects  = "AGENT_EFFECTS_FILE" // a line of JSON per started prompt is appended here
+	envEnds     = "AGENT_ENDS_FILE"    // and here one per prompt that ended
 	envName     = "AGENT_NAME"         // agentInfo.name; "scripted" when empty
 	envProtocol = "AGENT_PROTOCOL"     // protocolVersion it answers with; 1 when empty
 	envStart    = "AGENT_START"        // "mute": no answer to initialize; "exit": exits 7 unless the file AGENT_START_FILE exists

@@ -29,6 +29,7 @@ type turn struct {
 	stringIDs bool
 	onCancel  string
 	tools     int
+	number    int    // of the prompt in its session
 	after     func() // what happens after the answer
 }
 
@@ -194,8 +195,10 @@ func (t *turn) finish(word, arg string) bool {
 		code, message, _ := strings.Cut(arg, " ")
 		n, _ := strconv.Atoi(code)
 		fmt.Fprintln(os.Stderr, message)
+		t.over()
 		os.Exit(n)
 	case "die":
+		t.over()
 		must(syscall.Kill(os.Getpid(), syscall.SIGKILL))
 	case "hugeend":
 		n, _ := strconv.Atoi(arg)

@@ -18,6 +18,7 @@ type session struct {
 	mu        sync.Mutex
 	cancelled chan struct{}
 	past      memory
+	prompts   int
 	repaired  string // what the next prompt is answered with, whatever it says
 }
 
@@ -59,13 +60,18 @@ func (a *agent) handle(f frame) {
 			return
 		}
 		goal := p.Prompt[len(p.Prompt)-1].Text
+		s.prompts++
 		record(s, goal, len(p.Prompt))
 		s.keep(goal)
 		t := &turn{agent: a, session: s, id: f.ID, goal: goal, stop: acp.StopReasonEndTurn, cancelled: s.begin()}
 		for _, b := range p.Prompt {
 			t.blocks = append(t.blocks, b.Text)
 		}
-		go t.play()
+		t.number = s.prompts
+		go func() {
+			t.play()
+			t.over()
+		}()
 	case acp.AgentMethodSessionCancel:
 		var p acp.CancelNotification
 		must(json.Unmarshal(f.Params, &p))
@@ -126,15 +132,30 @@ var born = time.Now()
 
 // record is the side effect that tests count: one line per started prompt.
 func record(s *session, goal string, blocks int) {
-	name := os.Getenv(envEffects)
+	note(envEffects, map[string]any{"pid": os.Getpid(), "session": s.id, "prompt": s.prompts, "cwd": s.cwd, "blocks": blocks, "goal": goal, "at": time.Now()})
+}
+
+// over notes that the prompt's work has ended, and whether somebody asked for that.
+func (t *turn) over() {
+	cancelled := false
+	select {
+	case <-t.cancelled:
+		cancelled = true
+	default:
+	}
+	note(envEnds, map[string]any{"session": t.session.id, "prompt": t.number, "at": time.Now(), "cancelled": cancelled})
+}
+
+// note appends a line to the file that a variable names, if it does.
+func note(variable string, what map[string]any) {
+	name := os.Getenv(variable)
 	if name == "" {
 		return
 	}
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600) //nolint:gosec // the test names the file
 	must(err)
 	defer func() { _ = file.Close() }()
-	line := encode(map[string]any{"pid": os.Getpid(), "session": s.id, "cwd": s.cwd, "blocks": blocks, "goal": goal, "at": time.Now()})
-	_, err = file.Write(append(line, '\n'))
+	_, err = file.Write(append(encode(what), '\n'))
 	must(err)
 }
 

@@ -5,22 +5,26 @@ func controllerRows() []Row {
 	return []Row{
 		{1, `controller killed before reserve`,
 			`attempt 1 by the next one; one effect`, places(
+				at(Processes, "test/faults", "TestRow01_KilledBeforeTheReservation", "TestACrashOfTheControllerAtAnyPoint"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
 			)},
 		{2, `killed after reserve`,
 			`same attempt to the same Pod UID`, places(
+				at(Processes, "test/faults", "TestRow02_KilledAfterTheReservation", "TestACrashOfTheControllerAtAnyPoint"),
 				at(API, "controller/deliver", "TestAReservationFoundAfterARestartIsSentAsTheSameAttempt"),
 				at(Decision, "delivery", "TestSend"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
 			)},
 		{3, `killed after the bytes left`,
 			`same attempt again → 200 already known`, places(
+				at(Processes, "test/faults", "TestRow03_KilledAfterTheBytesLeft", "TestACrashOfTheControllerAtAnyPoint"),
 				at(Component, "delivery/client", "TestTheSameAttemptSentAgainHasOneEffect"),
 				at(Decision, "delivery", "TestSend"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
 			)},
 		{4, `killed after 202`,
 			`re-attach shows it running`, places(
+				at(Processes, "test/faults", "TestRow04_KilledAfterTheAcceptWasTold", "TestACrashOfTheControllerAtAnyPoint"),
 				at(Kubelet, "test/e2e", "TestControllerKilled"),
 				at(API, "controller/deliver", "TestARunGoesOnWhileTheControllerIsAwayAndIsRecordedOnReturn"),
 				at(Decision, "delivery", "TestWhatTheHarnessHolds"),
@@ -28,6 +32,7 @@ func controllerRows() []Row {
 			)},
 		{5, `controller down 10 min while the run runs`,
 			`work goes on; recorded on return`, places(
+				at(Processes, "test/faults", "TestRow05_NoControllerWhileItRuns"),
 				at(Kubelet, "test/e2e", "TestControllerKilled"),
 				at(API, "controller/deliver", "TestARunGoesOnWhileTheControllerIsAwayAndIsRecordedOnReturn", "TestAControllerBackAfterTheDeadlineAsksBeforeItConcludes"),
 				at(Decision, "delivery", "TestWhatTheHarnessHolds", "TestTheTargetFails", "TestAControllerBackAfterTheDeadlineRecordsTheRealResult"),
@@ -35,12 +40,14 @@ func controllerRows() []Row {
 			)},
 		{6, `killed between result and record`,
 			`fetched again; one record`, places(
+				at(Processes, "test/faults", "TestRow06_KilledBetweenResultAndRecord", "TestACrashOfTheControllerAtAnyPoint"),
 				at(Kubelet, "test/e2e", "TestControllerKilled"),
 				at(Decision, "delivery", "TestOrphan"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
 			)},
 		{7, `two controllers at once`,
 			`one reservation wins, sends are idempotent, one record`, places(
+				at(Processes, "test/faults", "TestRow07_TwoControllersAtOnce"),
 				at(API, "controller/deliver", "TestTwoControllersAtOnceDeliverOnce"),
 				at(Component, "controller/run", "TestARunThatChangesBeforeItsPodIsMadeGetsNone"),
 				at(Component, "controller/schedule", "TestWhoseTheRunIsThatAnotherMadeMeanwhile"),
@@ -49,6 +56,7 @@ func controllerRows() []Row {
 			)},
 		{8, `leader frozen 20 s (SIGSTOP), another leads, SIGCONT`,
 			`its writes fail on the resource version; nothing twice`, places(
+				at(Processes, "test/faults", "TestRow08_TheLeaderIsFrozenLongerThanItsLease", "TestACrashOfTheControllerAtAnyPoint"),
 				at(Decision, "delivery", "TestSend", "TestWhatTheHarnessHolds"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
 			)},
@@ -60,6 +68,7 @@ func controllerRows() []Row {
 			)},
 		{10, `reply to the POST dropped`,
 			`looked up, not repeated as a new attempt`, places(
+				at(Processes, "test/faults", "TestRow10_ALostReplyIsLookedUpAndNotSentAgain"),
 				at(API, "controller/deliver", "TestALostReplyIsLookedUp"),
 				at(Component, "delivery/client", "TestADroppedReplyIsUnknownUntilTheSameAttemptWasSentAgain"),
 				at(Decision, "delivery", "TestSend"),
@@ -80,6 +89,8 @@ func controllerRows() []Row {
 			)},
 		{13, `a POST delayed past its void`,
 			`410`, places(
+				at(Processes, "test/faults", "TestRow13_AReservationWhoseSendingStandsStillGoesNowhereElse", "TestRow13_ACancelWaitsForASendingThatStandsStill", "TestRow13_ADeliveryThatComesAfterItsVoidIsRefused"),
+				at(API, "controller/deliver", "TestAReservationThatIsStillToBeSentIsNotTakenForUnsent"),
 				at(Component, "delivery/server", "TestASecondDeliveryIsToldWhatIsKnown"),
 				at(Decision, "delivery", "TestAdmitAnswersInTheOrderOfTheContract"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),

@@ -5,12 +5,14 @@ func harnessRows() []Row {
 	return []Row{
 		{14, `harness killed before the accept was on disk`,
 			`sent again; one effect`, places(
+				at(Processes, "test/faults", "TestACrashOfTheHarnessAtAnyPoint"),
 				at(Component, "delivery/journal", "TestTheJournalCutAtEveryWriteKeepsWhatItPromised"),
 				at(Decision, "delivery", "TestSend"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
 			)},
 		{15, `killed after accept, before start`,
 			`runs once after the restart`, places(
+				at(Processes, "test/faults", "TestACrashOfTheHarnessAtAnyPoint"),
 				at(Processes, "cmd/harness", "TestAKilledHarnessKeepsWhatItPromised", "TestAKilledHarnessAnswersTheOlderContractFromItsJournal"),
 				at(Component, "delivery/client", "TestARestartIsANewBootAndALostJournalShows"),
 				at(Component, "delivery/journal", "TestTheJournalCutAtEveryWriteKeepsWhatItPromised", "TestARestartSettlesWhatTheLastBootLeft"),
@@ -19,6 +21,7 @@ func harnessRows() []Row {
 			)},
 		{16, `killed while running`,
 			`Interrupted; no automatic second start`, places(
+				at(Processes, "test/faults", "TestACrashOfTheHarnessAtAnyPoint"),
 				at(Processes, "cmd/harness",
 					"TestAHarnessCarriesOutGoalsWithRealGoose",
 					"TestAKilledHarnessKeepsWhatItPromised",
@@ -32,6 +35,7 @@ func harnessRows() []Row {
 			)},
 		{17, `killed after the result was on disk`,
 			`served after the restart`, places(
+				at(Processes, "test/faults", "TestACrashOfTheHarnessAtAnyPoint"),
 				at(Processes, "cmd/harness",
 					"TestAHarnessCarriesOutGoalsWithRealGoose",
 					"TestAKilledHarnessKeepsWhatItPromised",
@@ -61,6 +65,7 @@ func harnessRows() []Row {
 			)},
 		{20, `agent killed mid-turn`,
 			`AgentCrashed within a second, agent restarted; 4000 refuses until it answers again`, places(
+				at(Processes, "test/faults", "TestRow20_TheAgentIsKilledInMidTurn"),
 				at(Processes, "cmd/harness", "TestClientsGoWithTheirAgent", "TestAnAgentThatDiesIsReplacedAndDeliveryStays"),
 				at(Kubelet, "test/e2e", "TestKilledBeforeItListens"),
 				at(Component, "runtime/attach", "TestTheEndOfAnAgentAnswersAllThatWaits"),
@@ -78,6 +83,7 @@ func harnessRows() []Row {
 			)},
 		{21, `agent mute; agent that ignores cancel and SIGTERM`,
 			`AgentSilent; killed with its whole group`, places(
+				at(Processes, "test/faults", "TestRow21_MuteAndDeaf", "TestRow52_OneOfTwoCancelledByForce"),
 				at(Component, "runtime/process", "TestEndKillsAGroupThatIgnoresSIGTERM"),
 				at(Component, "runtime/standing", "TestGooseWithAModelThatHangsIsSilent", "TestACancelLeavesNoProcess", "TestAMuteAgentIsSilent"),
 				at(Component, "runtime/turn", "TestAnAgentThatIgnoresTheCancelIsEnded", "TestOnlyAnAgentWithoutAnyOutputIsSilent"),

@@ -52,6 +52,7 @@ func networkRows() []Row {
 			)},
 		{30, `API write 409 / 500 / committed-but-504 at each write`,
 			`converges`, places(
+				at(Processes, "test/faults", "TestACrashOfTheControllerAtAnyPoint"),
 				at(API, "controller/deliver", "TestAWriteThatLostARaceIsMadeAgain", "TestAWriteThatWasCommittedThoughItsReplyWasLostConverges"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
 			)},

@@ -5,6 +5,7 @@ func peopleRows() []Row {
 	return []Row{
 		{31, `delete while Pending, Reserved, Running, finished-not-recorded; controller up / down / restarted between`,
 			`I4; orphaned attempts are cancelled, never another run's`, places(
+				at(Processes, "test/faults", "TestRow31_DeletedAtAnyMoment"),
 				at(Kubelet, "test/e2e", "TestDeletedWhileRunning"),
 				at(API, "controller/deliver", "TestTheWorkOfADeletedRunIsStopped"),
 				at(Decision, "delivery", "TestOrphan"),
@@ -12,12 +13,14 @@ func peopleRows() []Row {
 			)},
 		{32, `delete and create again under the same name`,
 			`the old result never lands on the new run`, places(
+				at(Processes, "test/faults", "TestRow32_TheSameNameAgain"),
 				at(API, "controller/deliver", "TestTheWorkOfADeletedRunIsStopped"),
 				at(Decision, "delivery", "TestWhatTheHarnessHolds", "TestOrphan"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
 			)},
 		{33, `cancel before start, during a tool call, while a permission is open, after the end`,
 			`the right one of Cancelled / the real result`, places(
+				at(Processes, "test/faults", "TestRow33_CancelledAtAnyMoment", "TestRow33_CancelledAndTheControllerKilledBeforeItWasSent"),
 				at(Processes, "cmd/harness", "TestACancelEndsTheTurn", "TestACallerThatLeavesCancelsItsTurn"),
 				at(API, "controller/deliver", "TestCancel"),
 				at(API, "controller/run", "TestAResultThatGoesWithItsPodIsRecorded"),

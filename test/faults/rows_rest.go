@@ -29,11 +29,13 @@ func restRows() []Row {
 			)},
 		{52, `cancel of one of two turns in the same harness, by force`,
 			`the other ends by itself`, places(
+				at(Processes, "test/faults", "TestRow52_OneOfTwoCancelledByForce"),
 				at(Component, "runtime/process", "TestEndLeavesOtherAgentsAndTheirStraysAlone"),
 				at(Component, "runtime/standing", "TestEndingOneTurnByForceLeavesTheOtherAlone"),
 			)},
 		{53, `harness down, its accepted run deleted, harness back`,
 			"voided if not started by then, else stopped; `startWithinSeconds` bounds it without a controller", places(
+				at(Processes, "test/faults", "TestRow53_DeletedWhileTheHarnessIsDown", "TestRow53_TooLateToStartWithoutAController"),
 				at(API, "controller/deliver", "TestTheWorkOfADeletedRunIsStopped"),
 				at(Clock, "delivery/server", "TestAnAttemptThatDoesNotStartInTimeIsVoided"),
 				at(Decision, "delivery", "TestOrphan"),

@@ -67,6 +67,9 @@ func (p *Pod) boot(ctx context.Context, object *corev1.Pod) error {
 	p.process, p.counted, p.since = x, false, time.Now()
 	go func() {
 		<-x.done
+		p.mu.Lock()
+		p.ends = append(p.ends, agentEnd{at: time.Now()})
+		p.mu.Unlock()
 		p.wake()
 	}()
 	return nil
@@ -183,4 +186,3 @@ func (p *Pod) goal(ctx context.Context, object *corev1.Pod) (string, error) {
 	}
 	return "", fmt.Errorf("volume %s is not there", pod.VolumeGoal)
 }
-

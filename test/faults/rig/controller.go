@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +28,7 @@ const leaseName = "hearth-controller"
 type Controller struct {
 	world            *World
 	process          *process
+	frozen           atomic.Bool
 	metrics, healthz string
 }
 
@@ -50,18 +53,17 @@ func (w *World) startController(flags []string) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	var admission string
-	for _, address := range []*string{&c.metrics, &c.healthz, &admission} {
-		if *address, err = freeAddress(w.ctx); err != nil {
-			return nil, err
-		}
-	}
-	_, port, err := net.SplitHostPort(admission)
+	ip, err := address(w.ctx, metricsPort, healthPort)
 	if err != nil {
-		return nil, fmt.Errorf("start a controller: %w", err)
+		return nil, err
+	}
+	c.metrics, c.healthz = at(ip, metricsPort), at(ip, healthPort)
+	port, err := freePort(w.ctx)
+	if err != nil {
+		return nil, err
 	}
 	args := append([]string{"--namespaces=" + w.Namespace, "--namespace=" + w.Namespace, "--metrics-bind-address=" + c.metrics,
-		"--health-probe-bind-address=" + c.healthz, "--webhook-port=" + port}, flags...)
+		"--health-probe-bind-address=" + c.healthz, "--webhook-port=" + strconv.Itoa(port)}, flags...)
 	env := append(os.Environ(), "KUBECONFIG="+w.kubeconfig, socketVariable+"="+socket)
 	if c.process, err = startProcess(env, 0, &output{}, w.built.controller, args...); err != nil {
 		return nil, fmt.Errorf("start a controller: %w", err)
@@ -102,10 +104,16 @@ func (c *Controller) Stop() {
 }
 
 // Freeze stops the process's time with SIGSTOP; Thaw lets it go on.
-func (c *Controller) Freeze() { c.process.signal(syscall.SIGSTOP) }
+func (c *Controller) Freeze() {
+	c.frozen.Store(true)
+	c.process.signal(syscall.SIGSTOP)
+}
 
 // Thaw ends a Freeze.
-func (c *Controller) Thaw() { c.process.signal(syscall.SIGCONT) }
+func (c *Controller) Thaw() {
+	c.process.signal(syscall.SIGCONT)
+	c.frozen.Store(false)
+}
 
 // Wait waits until the process has ended by itself.
 func (c *Controller) Wait() { c.process.wait(c.world.t) }
@@ -210,12 +218,25 @@ func (w *World) Supervise(flags ...string) (stop func()) {
 	return func() { close(over); <-done }
 }
 
-// freeAddress is a free port of loopback.
-func freeAddress(ctx context.Context) (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
+const metricsPort, healthPort = 8080, 8081
+
+// ports are for listeners of all addresses: below those that the kernel gives to connections, and which another process may get.
+var ports struct {
+	sync.Mutex
+	next int
+}
+
+const firstPort, portCount = 20_000, 10_000
+
+func freePort(ctx context.Context) (int, error) {
+	ports.Lock()
+	defer ports.Unlock()
+	for range portCount {
+		port := firstPort + (os.Getpid()*97+ports.next)%portCount
+		ports.next++
+		if !taken(ctx, "", port) {
+			return port, nil
+		}
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String(), nil
+	return 0, fmt.Errorf("no free port: all of %d are in use", portCount)
 }

@@ -3,6 +3,7 @@ package rig
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,12 +19,51 @@ import (
 
 // Effect is one prompt that the scripted agent really started: what may happen at most once.
 type Effect struct {
-	// RunUID and Attempt are whose it was; Attempt is 0 where no transcript tells it any more.
+	// RunUID and Attempt are whose it was, PodUID is where; Attempt is 0 and PodUID empty where no transcript tells it.
 	RunUID  types.UID
 	Attempt int64
+	PodUID  types.UID
 	Session string
 	Goal    string
 	At      time.Time
+	// Ended is when the work was over, however; zero while it goes on. Cancelled tells that somebody asked for that.
+	Ended     time.Time
+	Cancelled bool
+}
+
+// line is what the scripted agent writes.
+type line struct {
+	PID       int       `json:"pid"`
+	Session   string    `json:"session"`
+	Prompt    int       `json:"prompt"` // its number in the session
+	Goal      string    `json:"goal"`
+	At        time.Time `json:"at"`
+	Cancelled bool      `json:"cancelled"`
+}
+
+func (l line) key() string { return fmt.Sprintf("%s/%d", l.Session, l.Prompt) }
+
+// lines reads a file of the scripted agent; an unfinished last line is left for the next time.
+func lines(name string) ([]line, error) {
+	text, err := os.ReadFile(name) //nolint:gosec // of the World
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("effects: %w", err)
+	}
+	var all []line
+	for one := range strings.Lines(string(text)) {
+		if !strings.HasSuffix(one, "\n") {
+			break
+		}
+		var l line
+		if err := json.Unmarshal([]byte(one), &l); err != nil {
+			return nil, fmt.Errorf("effects: %w", err)
+		}
+		all = append(all, l)
+	}
+	return all, nil
 }
 
 var tokenInGoal = regexp.MustCompile(`\btoken[A-Z2-7]{26}\b`)
@@ -31,26 +71,8 @@ var tokenInGoal = regexp.MustCompile(`\btoken[A-Z2-7]{26}\b`)
 // Effects are those of all agents of the World, in the order in which they were started.
 func (w *World) Effects() []Effect {
 	w.t.Helper()
-	text, err := os.ReadFile(w.effects)
-	if os.IsNotExist(err) {
-		return nil
-	}
+	effects, err := w.readEffects()
 	require.NoError(w.t, err)
-	told := w.transcripts()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var effects []Effect
-	for line := range strings.Lines(string(text)) {
-		var e Effect
-		require.NoError(w.t, json.Unmarshal([]byte(line), &e))
-		if t, ok := told[e.Session]; ok {
-			e.RunUID, e.Attempt = t.Run.UID, t.Attempt
-		}
-		if uid, ok := w.tokens[tokenInGoal.FindString(e.Goal)]; ok {
-			e.RunUID = uid
-		}
-		effects = append(effects, e)
-	}
 	return effects
 }
 
@@ -60,6 +82,37 @@ func (w *World) EffectsOf(run *hearthv1.AgentRun) []Effect {
 	return slices.DeleteFunc(w.Effects(), func(e Effect) bool { return e.RunUID != run.UID })
 }
 
+func (w *World) readEffects() ([]Effect, error) {
+	ends, err := lines(w.ends)
+	if err != nil {
+		return nil, err
+	}
+	ended := map[string]line{}
+	for _, l := range ends {
+		ended[l.key()] = l
+	}
+	begun, err := lines(w.effects)
+	if err != nil {
+		return nil, err
+	}
+	told := w.transcripts()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var effects []Effect
+	for _, l := range begun {
+		e := Effect{Session: l.Session, Goal: l.Goal, At: l.At, RunUID: w.tokens[tokenInGoal.FindString(l.Goal)]}
+		if h, ok := headerOf(told[l.Session], e.RunUID); ok {
+			e.RunUID, e.Attempt, e.PodUID = h.Run.UID, h.Attempt, h.pod.UID
+			e.Ended = h.pod.endOf(l.PID, l.At)
+		}
+		if end, ok := ended[l.key()]; ok {
+			e.Ended, e.Cancelled = end.At, end.Cancelled
+		}
+		effects = append(effects, e)
+	}
+	return effects, nil
+}
+
 // header is what a transcript says of whose session it is.
 type header struct {
 	Session string `json:"session"`
@@ -67,15 +120,31 @@ type header struct {
 		UID types.UID `json:"uid"`
 	} `json:"run"`
 	Attempt int64 `json:"attempt"`
+
+	pod *Pod
 }
 
-// transcripts are the headers of all transcripts, of lost directories too, by session.
-func (w *World) transcripts() map[string]header {
-	found := map[string]header{}
-	files, _ := filepath.Glob(filepath.Join(w.dir, "*", "data*", "transcripts", "*")) // the pattern is valid
-	for _, name := range files {
-		if h, ok := readHeader(name); ok {
-			found[h.Session] = h
+// headerOf is the run's among those of one session, which a standing session may have many of.
+func headerOf(all []header, run types.UID) (header, bool) {
+	if i := slices.IndexFunc(all, func(h header) bool { return h.Run.UID == run }); i >= 0 {
+		return all[i], true
+	}
+	if run != "" || len(all) == 0 {
+		return header{}, false
+	}
+	return all[len(all)-1], true
+}
+
+// transcripts are the headers of all transcripts by session, those of lost data directories too.
+func (w *World) transcripts() map[string][]header {
+	found := map[string][]header{}
+	for _, p := range w.node.all() {
+		files, _ := filepath.Glob(filepath.Join(p.dir, "data*", "transcripts", "*")) // the pattern is valid
+		for _, name := range files {
+			if h, ok := readHeader(name); ok {
+				h.pod = p
+				found[h.Session] = append(found[h.Session], h)
+			}
 		}
 	}
 	return found
@@ -88,8 +157,8 @@ func readHeader(name string) (header, bool) {
 		return h, false
 	}
 	defer func() { _ = file.Close() }()
-	line, err := bufio.NewReader(file).ReadBytes('\n')
-	if err != nil || json.Unmarshal(line, &h) != nil {
+	first, err := bufio.NewReader(file).ReadBytes('\n')
+	if err != nil || json.Unmarshal(first, &h) != nil {
 		return h, false
 	}
 	return h, h.Run.UID != ""

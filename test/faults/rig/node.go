@@ -128,6 +128,11 @@ func (n *node) address(ctx context.Context, ports ...int) (string, error) {
 		return ip, nil
 	}
 	n.mu.Unlock()
+	return address(ctx, ports...)
+}
+
+// address is one that nobody in the test process has, and where nobody else listens on these ports.
+func address(ctx context.Context, ports ...int) (string, error) {
 	addresses.Lock()
 	defer addresses.Unlock()
 	for range maxAddresses {

@@ -51,12 +51,14 @@ type Pod struct {
 	evicted  bool
 	ready    bool
 	gone     bool
+	agents   map[int]int // living agents' process numbers, and inside the container
+	ends     []agentEnd
 	told     string // the status that was written last
 }
 
 func newPod(n *node, object *corev1.Pod, order int) *Pod {
-	return &Pod{Name: object.Name, UID: object.UID, node: n, order: order, dir: filepath.Join(n.world.dir, "p"+strconv.Itoa(order)),
-		log: &output{}, woken: make(chan struct{}, 1)}
+	return &Pod{object: object, Name: object.Name, UID: object.UID, node: n, order: order, dir: filepath.Join(n.world.dir, "p"+strconv.Itoa(order)),
+		log: &output{}, woken: make(chan struct{}, 1), agents: map[int]int{}}
 }
 
 // Object is the Pod as the node saw it last.
@@ -230,6 +232,13 @@ func (p *Pod) agent() string {
 	return p.object.Labels[hearthv1.LabelAgent]
 }
 
+// wasAsked tells whether the harness was told to end.
+func (p *Pod) wasAsked() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.asked.IsZero()
+}
+
 func (p *Pod) named() *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.node.world.Namespace, Name: p.Name}}
 }
@@ -271,6 +280,7 @@ func (p *Pod) live() {
 	timer := time.NewTicker(every)
 	defer timer.Stop()
 	for ctx.Err() == nil {
+		p.track()
 		if err := p.step(ctx); err != nil && ctx.Err() == nil {
 			_, _ = p.log.Write([]byte("node: " + err.Error() + "\n"))
 		}
@@ -318,7 +328,9 @@ func (p *Pod) terminate(ctx context.Context, object *corev1.Pod) error {
 	x := p.running()
 	if x != nil {
 		if p.asked.IsZero() {
+			p.mu.Lock()
 			p.asked = time.Now()
+			p.mu.Unlock()
 			x.signal(syscall.SIGTERM)
 		}
 		grace := time.Duration(ptr.Deref(object.DeletionGracePeriodSeconds, 0)) * time.Second

@@ -35,7 +35,7 @@ func (w *World) Agent(name string, change ...func(*hearthv1.Agent)) *hearthv1.Ag
 			Parameters:   []hearthv1.Parameter{{Name: paramGoal}, {Name: paramToken, Default: ptr.To("nobody")}},
 			Runtime:      hearthv1.AgentRuntime{Command: []string{w.built.agent}, Delivery: &hearthv1.DeliveryRuntime{}},
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{
-				Name: hearthv1.AgentContainer, Image: "scripted", Env: []corev1.EnvVar{{Name: "AGENT_EFFECTS_FILE", Value: w.effects}},
+				Name: hearthv1.AgentContainer, Image: "scripted", Env: []corev1.EnvVar{{Name: "AGENT_EFFECTS_FILE", Value: w.effects}, {Name: "AGENT_ENDS_FILE", Value: w.ends}},
 			}}}},
 		},
 	}
@@ -54,6 +54,7 @@ func (w *World) Ready(agent string, n int) []*Pod {
 		pods = slices.DeleteFunc(w.Pods(agent), func(p *Pod) bool { return !p.Ready() })
 		return len(pods) >= n
 	})
+	w.Sample()
 	return pods
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"sync"
 	"testing"
@@ -18,7 +19,9 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/hearthdev/hearth/test/apiserver"
+	"github.com/hearthdev/hearth/test/faults/apifault"
+	"github.com/hearthdev/hearth/test/faults/history"
+	"github.com/hearthdev/hearth/test/faults/invariant"
 )
 
 // Options of a World; the zero value is right for most tests.
@@ -36,13 +39,17 @@ type World struct {
 	Admin, User client.Client
 	// Config is the administrator's, for clients of other kinds.
 	Config *rest.Config
+	// API stands between the controllers and the API server.
+	API *apifault.API
 
 	t          testing.TB
 	options    Options
 	ctx        context.Context // ends with the test
 	built      binaries
 	dir        string // short: sockets are in it
-	effects    string
+	effects    string // what the scripted agents started
+	ends       string // and what of it they ended
+	history    *history.Watcher
 	kubeconfig string
 	node       *node
 	points     holds // of the controllers
@@ -52,6 +59,8 @@ type World struct {
 	controllers []*Controller
 	tokens      map[string]types.UID // the run that was created with a token in its goal
 	numbered    int
+	allowed     []invariant.Violation
+	before      map[string]invariant.Sample // of processes, by name
 }
 
 // New makes a World. When the test ends, everything that it started is ended, and the invariants are checked.
@@ -60,20 +69,26 @@ func New(t testing.TB, o Options) *World {
 	built, err := builds()
 	require.NoError(t, err)
 	shared.start(t)
-	w := &World{t: t, options: o, built: built, Config: server.Admin(t), Admin: server.Client(t), tokens: map[string]types.UID{}}
+	w := &World{t: t, options: o, built: built, Config: server.Admin(t), Admin: server.Client(t), tokens: map[string]types.UID{}, before: map[string]invariant.Sample{}}
 	w.Namespace = server.Namespace(t)
 	w.User = server.ClientAsGroup(t, "someone", "system:masters")
 	w.dir, err = os.MkdirTemp("", "rig-")
 	require.NoError(t, err)
-	w.effects = filepath.Join(w.dir, "effects")
+	w.effects, w.ends = filepath.Join(w.dir, "effects"), filepath.Join(w.dir, "ends")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	w.ctx = ctx
 	t.Cleanup(cancel)
 	w.grant()
-	w.kubeconfig = apiserver.Kubeconfig(t, server.Controller(t))
+	w.API, err = apifault.New(server.Controller(t))
+	require.NoError(t, err)
+	w.kubeconfig, err = w.API.Kubeconfig(w.dir)
+	require.NoError(t, err)
+	w.history, err = history.Watch(ctx, w.Config, w.Namespace)
+	require.NoError(t, err)
 	w.node = newNode(w)
 	t.Cleanup(func() {
 		w.finish()
+		w.history.Stop()
 		cancel()
 		w.end()
 	})
@@ -102,6 +117,7 @@ func (w *World) end() {
 		c.process.kill()
 	}
 	w.node.stop()
+	w.API.Close()
 	if w.t.Failed() {
 		w.tell(controllers)
 	}
@@ -123,7 +139,11 @@ func (w *World) tell(controllers []*Controller) {
 
 const tailBytes = 16 << 10
 
+// noise is what a controller says at every start, and that its webhook certificate is missing, which the rig wants.
+var noise = regexp.MustCompile(`(?m)^.*("Starting |"logger":"certs"|webhook).*\n`)
+
 func tail(text string) string {
+	text = noise.ReplaceAllString(text, "")
 	if len(text) > tailBytes {
 		return "...\n" + text[len(text)-tailBytes:]
 	}
@@ -148,7 +168,9 @@ func (w *World) secrets() (map[string]string, error) {
 	values := map[string]string{}
 	for _, s := range list.Items {
 		for key, value := range s.Data {
-			values[s.Name+"/"+key] = string(value)
+			if len(value) > 0 { // no goal is no secret
+				values[s.Name+"/"+key] = string(value)
+			}
 		}
 	}
 	return values, nil

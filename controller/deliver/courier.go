@@ -49,9 +49,9 @@ type courier struct {
 
 	newest *newest
 	memory *memory
-	// runs and agents wake the reconcilers of those, standing that of Agents' standing runs.
-	runs, agents, standing waker
-	passes                 *passes
+	// runs, agents and pods wake the reconcilers of those, standing that of Agents' standing runs.
+	runs, agents, pods, standing waker
+	passes                       *passes
 
 	mu   sync.Mutex
 	open map[string]place // by Pod UID, of the open Links

@@ -125,9 +125,23 @@ func (c *courier) readPod(ctx context.Context, run *hearthv1.AgentRun, r deliver
 		obs.PodRead = delivery.PodTerminal
 	default:
 		obs.PodRead = delivery.PodPresent
+		c.reach(ctx, &p)
 	}
 	read, when := obs.PodRead, obs.PodReadAt
 	c.memory.about(run, r.Reservation, when, func(n *note) { n.podRead, n.podReadAt = read, when })
+}
+
+// reach opens the Link of a Pod that the cache does not show and that has a run: our label was taken away while no controller was there
+// (fault row 51). From then on its own reconciler looks live whether it is still there.
+func (c *courier) reach(ctx context.Context, p *corev1.Pod) {
+	if _, open := c.links.Get(string(p.UID)); open {
+		return
+	}
+	if err := (podReconciler{c}).openFor(ctx, p); err != nil {
+		c.log.Warn("reach a Pod without its label", "namespace", p.Namespace, "pod", p.Name, "cause", err)
+		return
+	}
+	c.pods.wake(types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 }
 
 func linkState(s client.State) delivery.LinkState {

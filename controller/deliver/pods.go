@@ -54,14 +54,14 @@ func (p podReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 // openFor opens the Pod's Link once there is somebody to talk to: an IP and a Secret.
 func (p podReconciler) openFor(ctx context.Context, o *corev1.Pod) error {
 	var run hearthv1.AgentRun
-	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Labels[hearthv1.LabelRun]}
+	key := types.NamespacedName{Namespace: o.Namespace, Name: o.Name} // a Pod has its run's name; its label may be gone
 	err := p.kube.Get(ctx, key, &run)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil // its event comes
 	case err != nil:
 		return fmt.Errorf("read run %s: %w", key.Name, err)
-	case delivered(&run) || o.Name != run.Name || !pod.Of(o, &run) || run.Spec.Runtime == nil || run.Spec.Runtime.Delivery == nil || o.Status.PodIP == "":
+	case delivered(&run) || !pod.Of(o, &run) || run.Spec.Runtime == nil || run.Spec.Runtime.Delivery == nil || o.Status.PodIP == "":
 		return nil
 	}
 	cfg := client.Config{

@@ -103,6 +103,7 @@ func setupPods(mgr ctrl.Manager, c *courier) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("deliver-pods").
 		For(&corev1.Pod{}).
 		Watches(&hearthv1.AgentRun{}, &handler.EnqueueRequestForObject{}, withPredicate(standing)). // a Pod has its run's name
+		WatchesRawSource(wakes(&c.pods)).
 		WithOptions(controllerOptions(openers)).
 		Complete(podReconciler{c})
 }

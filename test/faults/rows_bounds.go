@@ -34,6 +34,7 @@ func boundsRows() []Row {
 			)},
 		{45, `webhook absent or down at creation; a later mutator changes a resolved field`,
 			`refused, or Failed/NotAdmitted; never executed unresolved`, places(
+				at(Processes, "test/faults", "TestRow45_StoredWithoutAdmission"),
 				at(API, "controller/admission", "TestARunThatAnotherMutatorChangedIsRefused", "TestWithoutAWebhookServerOnlyTrustedWritesPass"),
 				at(API, "controller/deliver", "TestWhatMayNotRunEnds"),
 				at(Decision, "delivery", "TestRunWithoutAReservation"),

@@ -91,6 +91,7 @@ func harnessRows() []Row {
 			)},
 		{22, `Pod force-deleted, or removed with its node object, while running, controller up / down`,
 			`TargetLost in bounded time after return (a graceful delete is row 38)`, places(
+				at(Processes, "test/faults", "TestRow22_ThePodIsForceDeleted"),
 				at(Kubelet, "test/e2e", "TestTaskWaitsAndEnds"),
 				at(API, "controller/deliver", "TestALostTargetEndsTheRunOrHasItTriedElsewhere", "TestATargetLostRightAfterTheAcceptIsNotTakenForUnsent"),
 				at(Decision, "controller/deliver", "TestWhatALinkForgotMayHaveLeft"),

@@ -41,6 +41,7 @@ func peopleRows() []Row {
 			)},
 		{34, `result of 50 MiB; invalid UTF-8; NUL; half a rune at the cut`,
 			`valid record that says what was cut`, places(
+				at(Processes, "test/faults", "TestRow34_AnyResultIsAValidRecord"),
 				at(Processes, "cmd/harness", "TestAnyOutputIsLeftWithinBounds"),
 				at(Component, "delivery/server", "TestWhateverARunnerReturnsIsMadeToFit"),
 				at(Component, "pkg/delivery/v1alpha1", "TestTextIsCleanedAndCutBetweenRunes"),
@@ -51,6 +52,7 @@ func peopleRows() []Row {
 			)},
 		{35, `namespace deleted with the controller down`,
 			`it goes away without the controller`, places(
+				at(Processes, "test/faults", "TestRow35_TheNamespaceIsDeletedWithoutAController"),
 				at(API, "controller/agent", "TestNothingIsMadeInANamespaceThatIsBeingDeleted"),
 			)},
 		{36, `secret deleted or replaced under a live standing run`,

@@ -14,11 +14,13 @@ func restRows() []Row {
 			)},
 		{50, `Agent deleted and made again under the same name with runs waiting`,
 			`AgentNotFound for the old UID's runs`, places(
+				at(Processes, "test/faults", "TestRow50_TheAgentIsMadeAgainUnderItsName"),
 				at(API, "controller/deliver", "TestWhatMayNotRunEnds", "TestANewAgentOfThatNameInheritsNoWaitingRuns"),
 				at(Decision, "delivery", "TestRunWithoutAReservation", "TestWhatTheHarnessHolds"),
 			)},
 		{51, `our label removed from a live Pod`,
 			`not taken for gone`, places(
+				at(Processes, "test/faults", "TestRow51_OurLabelIsTakenAway"),
 				at(API, "controller/agent", "TestAPodThatIsDeletedEndsItsRun"),
 				at(API, "controller/deliver", "TestAPodWithoutItsLabelIsNotTakenForGone"),
 				at(API, "controller/run", "TestAOneShotPodWithoutItsLabelIsNotTakenForGone"),
@@ -59,6 +61,7 @@ func restRows() []Row {
 			)},
 		{56, `terminal write refused by the API server as too large or invalid`,
 			`cut further, recorded with the cut said; never a loop`, places(
+				at(Processes, "test/faults", "TestRow56_ARefusedRecordIsCut"),
 				at(Component, "controller/record", "TestARefusedRecordIsCutAndNotTriedForEver"),
 				at(Component, "controller/run", "TestARefusedRecordOfAOneShotRunIsCut"),
 				at(Decision, "delivery", "TestARefusedRecordShrinksAndStops"),

@@ -1,7 +1,7 @@
 package faults
 
 // controllerRows are about the controller and its API server.
-func controllerRows() []Row {
+func controllerRows() []Row { //nolint:funlen // a table
 	return []Row{
 		{1, `controller killed before reserve`,
 			`attempt 1 by the next one; one effect`, places(

@@ -134,16 +134,11 @@ func rename(ctx context.Context, admin client.Client) error {
 
 // collect starts the real kube-controller-manager with two of its controllers.
 func (c *cluster) collect(t testing.TB) error {
-	scratch, err := os.MkdirTemp("", "hearth-faults-manager-")
-	if err != nil {
-		return fmt.Errorf("kube-controller-manager: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(scratch) }() // it is read at the start
 	binary := filepath.Join(os.Getenv(apiserver.AssetsEnv), "kube-controller-manager")
 	c.manager = exec.CommandContext(context.Background(), binary, //nolint:gosec // of the tester's own assets
 		"--kubeconfig="+apiserver.Kubeconfig(t, server.As(t, allInOneManager, "system:masters")),
 		"--controllers=garbage-collector-controller,namespace-controller", "--leader-elect=false", "--secure-port=0",
-		"--kube-api-qps=500", "--kube-api-burst=1000", "--cert-dir="+scratch)
+		"--kube-api-qps=500", "--kube-api-burst=1000", "--cert-dir="+t.TempDir())
 	c.manager.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := c.manager.Start(); err != nil {
 		return fmt.Errorf("kube-controller-manager: %w", err)

@@ -72,7 +72,7 @@ func New(t testing.TB, o Options) *World {
 	w := &World{t: t, options: o, built: built, Config: server.Admin(t), Admin: server.Client(t), tokens: map[string]types.UID{}, before: map[string]invariant.Sample{}}
 	w.Namespace = server.Namespace(t)
 	w.User = server.ClientAsGroup(t, "someone", "system:masters")
-	w.dir, err = os.MkdirTemp("", "rig-")
+	w.dir, err = os.MkdirTemp("", "rig-") //nolint:usetesting // the path of a socket must be short
 	require.NoError(t, err)
 	w.effects, w.ends = filepath.Join(w.dir, "effects"), filepath.Join(w.dir, "ends")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

@@ -44,6 +44,12 @@ faults: setup envtest-assets ## every fault row against real processes (root; SH
 mutants: setup envtest-assets ## every protection taken away in turn: the tests that are named for it must be red (MUTANT= a regular expression)
 	@KUBEBUILDER_ASSETS=$$(hack/cluster/cluster assets) go run ./test/faults/mutants -run '$(MUTANT)'
 
+# How long the soak blows; what it did is settled after that.
+SOAK ?= 10m
+.PHONY: soak
+soak: setup envtest-assets ## mixed load with random faults for SOAK=10m: a table of what was lost, doubled and held (root; SOAK_SEED repeats the steps)
+	@SOAK=$(SOAK) KUBEBUILDER_ASSETS=$$(hack/cluster/cluster assets) go test -tags faults -count=1 -timeout 24h -v -run TestSoak ./test/faults/soak
+
 .PHONY: compatibility
 compatibility: setup ## write docs/compatibility.md from what all clients and agents do (HEARTH_SLOW= leaves opencode as it is)
 	@goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); opencode=$$(test/peers/install.sh opencode); \

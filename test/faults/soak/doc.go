@@ -1,0 +1,2 @@
+// Package soak holds no code, only a test that takes minutes: `make soak`.
+package soak

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -83,10 +82,9 @@ func (a assignReconciler) waitingFor(ctx context.Context, req ctrl.Request) ([]*
 // them lost a race; of that one nothing was sent.
 func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reserve, runs map[string]*hearthv1.AgentRun, ends map[string]endpoint) (next time.Duration, err error) {
 	var not unwritten
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(writers)
+	group, ctx := writing(ctx)
 	for _, r := range reserves {
-		group.Go(func() error {
+		group.do(func() error {
 			run := runs[r.Run]
 			reservation := r.Reservation.Seal(string(run.UID), run.Spec.Goal)
 			// Before the write: it carries our name, so only our own can match, also when its reply is lost. Until this pass is
@@ -103,7 +101,7 @@ func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reser
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
+	if err := group.wait(); err != nil {
 		return 0, fmt.Errorf("reserve: %w", err)
 	}
 	return not.next(), nil
@@ -165,8 +163,7 @@ func (a assignReconciler) sendFirst(run *hearthv1.AgentRun) {
 // refuse writes why runs wait, where that changed. Next tells when there is more to write; zero is never.
 func (a assignReconciler) refuse(ctx context.Context, refusals []delivery.Refusal, runs map[string]*hearthv1.AgentRun) (next time.Duration, err error) {
 	var not unwritten
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(writers)
+	group, ctx := writing(ctx)
 	begun := 0
 	for _, r := range refusals {
 		run := runs[r.Run]
@@ -178,12 +175,12 @@ func (a assignReconciler) refuse(ctx context.Context, refusals []delivery.Refusa
 			next = soon
 			break
 		}
-		group.Go(func() error {
+		group.do(func() error {
 			_, err := a.writeStatus(ctx, run, *want, endpoint{message: "no target is reserved"})
 			return not.because(err)
 		})
 	}
-	if err := group.Wait(); err != nil {
+	if err := group.wait(); err != nil {
 		return 0, fmt.Errorf("say why runs wait: %w", err)
 	}
 	return sooner(next, not.next()), nil

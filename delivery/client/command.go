@@ -152,10 +152,7 @@ func (l *Link) work() {
 		l.queue = l.queue[1:]
 		status := l.status
 		l.mu.Unlock()
-		done, retry := l.carryOut(c, status)
-		l.finish(c, done, retry)
-		// An attempt may have ended or been refused, so there may be room again.
-		l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, Link: true, Runs: []wire.RunRef{c.run}})
+		l.one(c, status)
 	}
 }
 

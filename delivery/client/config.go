@@ -63,7 +63,7 @@ func (t Timeouts) withDefaults() Timeouts {
 	return t
 }
 
-// Config is what a Link needs to know. Everything but Scheme and Timeouts is required.
+// Config is what a Link needs to know. Everything but Scheme, Panicked and Timeouts is required.
 type Config struct {
 	// Target is the Pod this Link is for. Another one at the address is not believed.
 	Target wire.Identity
@@ -81,6 +81,8 @@ type Config struct {
 	Log *slog.Logger
 	// Changed is called, from the Link's goroutines, after something changed. It must not block and must not call Close.
 	Changed func(Change)
+	// Panicked, if there is one, is called at every panic in one of the Link's goroutines. The Link goes on.
+	Panicked func()
 	// Backoff is how long to wait after so many failures in a row, from 1 on.
 	Backoff func(failures int) time.Duration
 

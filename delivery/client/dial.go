@@ -26,7 +26,8 @@ type refusal struct{ *wire.Problem }
 // dial opens a connection and has its far end prove to be the Pod before a byte of anything else goes over it. A Pod's address
 // may belong to a stranger by the time a second connection is made, so every connection is challenged, not only the first
 // (R26; row 27; SPEC.md, Challenge).
-func (l *Link) dial(ctx context.Context) (net.Conn, wire.ChallengeAnswer, error) {
+func (l *Link) dial(ctx context.Context) (_ net.Conn, _ wire.ChallengeAnswer, err error) {
+	defer l.caught(&err) // it is called by net/http's goroutines too
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeouts.Dial)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)() //nolint:contextcheck // the life of the Link ends the dial too

@@ -83,24 +83,29 @@ func (l *Link) suspect() {
 
 // learn takes over a page of the feed.
 func (l *Link) learn(page wire.Changes) {
+	link, changed := l.takeOver(page)
+	if link || len(changed) > 0 {
+		// An attempt accepted and ended between two pages leaves the harness's own figures as they were, and ours not.
+		l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, Link: true, Runs: changed})
+	}
+}
+
+// takeOver tells whether anything an assignment goes by changed, and the runs of which an attempt did.
+func (l *Link) takeOver(page wire.Changes) (link bool, changed []wire.RunRef) {
 	agent := cleanAgent(page.Agent)
 	l.mu.Lock()
-	link := l.status.Agent != agent || l.status.Capacity != page.Capacity || (!page.More && !l.status.Listed)
+	defer l.mu.Unlock()
+	link = l.status.Agent != agent || l.status.Capacity != page.Capacity || (!page.More && !l.status.Listed)
 	l.status.Agent, l.status.Capacity, l.status.LastContact = agent, page.Capacity, l.cfg.Now()
 	if !page.More {
 		l.status.Listed = true
 	}
-	var changed []wire.RunRef
 	for _, a := range page.Runs {
 		if l.book.learn(a, l.status.Journal, l.status.LastContact) {
 			changed = append(changed, a.Run)
 		}
 	}
-	l.mu.Unlock()
-	if link || len(changed) > 0 {
-		// An attempt accepted and ended between two pages leaves the harness's own figures as they were, and ours not.
-		l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, Link: true, Runs: changed})
-	}
+	return link, changed
 }
 
 // do carries out one call and believes its answer only if it is the target's. Sent tells whether a connection was had, so that

@@ -184,6 +184,7 @@ func (l *Link) run() {
 
 // live is one life of the connection. Watched tells whether the feed went on beyond its first page.
 func (l *Link) live() (watched bool, err error) {
+	defer l.caught(&err)
 	conn, answer, err := l.dial(l.ctx)
 	if err != nil {
 		return false, err

@@ -21,6 +21,9 @@ func boundsRows() []Row {
 			)},
 		{42, `panic in a worker, in a reconcile, in a connection`,
 			`counted; the same attempt goes on; the process lives`, places(
+				at(Component, "controller/deliver", "TestAPanicInAWriteIsThePasss"),
+				at(Component, "delivery/client", "TestALinkSurvivesPanics"),
+				at(Processes, "test/faults", "TestRow42_APanicInTheControllerIsSurvived", "TestRow42_APanicInTheHarnessIsSurvived"),
 				at(Component, "delivery/kontext", "TestAPanicIsAnAnswer"),
 				at(Component, "delivery/server", "TestAPanicInARequestIsASigned500", "TestARunnerThatPanicsEndsItsAttempt"),
 			)},

@@ -48,10 +48,11 @@ func networkRows() []Row {
 			)},
 		{29, `API server down 5 min mid-run`,
 			`leader gives up its lease and comes back; one record`, places(
-				open("the API server away for five minutes"),
+				at(Processes, "test/faults", "TestRow29_TheAPIServerIsAwayWhileARunEnds"),
 			)},
 		{30, `API write 409 / 500 / committed-but-504 at each write`,
 			`converges`, places(
+				at(Processes, "test/faults", "TestRow30_EveryWriteMayFailOrBeDoneAndDenied"),
 				at(Processes, "test/faults", "TestACrashOfTheControllerAtAnyPoint"),
 				at(API, "controller/deliver", "TestAWriteThatLostARaceIsMadeAgain", "TestAWriteThatWasCommittedThoughItsReplyWasLostConverges"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),

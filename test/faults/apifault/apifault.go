@@ -48,6 +48,7 @@ type API struct {
 	requests []Request
 	held     map[string]bool
 	stale    map[string]string // resource -> the resource version that lists show
+	lists    map[string]string // resource -> the path where it was listed or watched last
 	changed  chan struct{}     // closed when held or stale change
 }
 
@@ -70,7 +71,7 @@ func New(cfg *rest.Config) (*API, error) {
 		_ = l.Close()
 		return nil, fmt.Errorf("API fault proxy: %w", err)
 	}
-	a := &API{Network: network, target: target, own: transport, held: map[string]bool{}, stale: map[string]string{}, changed: make(chan struct{})}
+	a := &API{Network: network, target: target, own: transport, held: map[string]bool{}, stale: map[string]string{}, lists: map[string]string{}, changed: make(chan struct{})}
 	a.proxy = &httputil.ReverseProxy{Rewrite: a.rewrite, Transport: transport, FlushInterval: -1, ModifyResponse: a.answered, ErrorHandler: a.failed,
 		ErrorLog: log.New(io.Discard, "", 0)}
 	life, end := context.WithCancel(context.Background())
@@ -118,9 +119,10 @@ func (a *API) HoldWatches(resource string) { a.set(func() { a.held[resource] = t
 func (a *API) ReleaseWatches() { a.set(func() { clear(a.held) }) }
 
 // Stale answers lists of a resource with what is true now, whatever comes, until Fresh; a controller that is started meanwhile
-// begins with that. Reads of one object stay true. Watches go on from where a list was: hold them too.
+// begins with that. Reads of one object stay true. Watches go on from where a list was: hold them too. Somebody must have listed
+// or watched the resource before.
 func (a *API) Stale(ctx context.Context, resource string) error {
-	version, err := a.version(ctx)
+	version, err := a.version(ctx, resource)
 	if err != nil {
 		return err
 	}

@@ -160,6 +160,8 @@ func TestHeldWatchesKeepCachesAsTheyWereAndLoseNothing(t *testing.T) {
 func TestAStaleListIsWhatANewCacheBeginsWith(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.straight.Create(t.Context(), w.named("a")))
+	require.ErrorContains(t, w.Stale(t.Context(), "configmaps"), "nobody has listed")
+	names(t, w.through, w.namespace)
 	require.NoError(t, w.Stale(t.Context(), "configmaps"))
 	w.HoldWatches("configmaps")
 	require.NoError(t, w.straight.Create(t.Context(), w.named("b")))

@@ -30,6 +30,11 @@ func of(r *http.Request) *passage { return r.Context().Value(passageKey{}).(*pas
 // serve meets a request with the rule that is for it.
 func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	p := &passage{Request: read(r)}
+	if p.Verb == "list" || p.Verb == "watch" && p.Name == "" {
+		a.mu.Lock()
+		a.lists[p.Resource] = r.URL.Path
+		a.mu.Unlock()
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		return // the caller went away
@@ -127,8 +132,14 @@ func (a *API) ended(p *passage, status int) {
 }
 
 // version asks the API server for the version of all that is stored now.
-func (a *API) version(ctx context.Context) (string, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.target.JoinPath("/api/v1/namespaces").String()+"?limit=1", nil)
+func (a *API) version(ctx context.Context, resource string) (string, error) {
+	a.mu.Lock()
+	path, ok := a.lists[resource]
+	a.mu.Unlock()
+	if !ok {
+		return "", fmt.Errorf("the current resource version: nobody has listed %s yet", resource)
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.target.JoinPath(path).String()+"?limit=1", nil)
 	if err != nil {
 		return "", fmt.Errorf("the current resource version: %w", err)
 	}

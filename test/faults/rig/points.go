@@ -90,6 +90,11 @@ func (h *Hold) Wait() *Hit {
 // Go lets the process go on.
 func (h *Hit) Go() { h.once.Do(func() { _, _ = h.conn.Write([]byte("go\n")); _ = h.conn.Close() }) }
 
+// Panic has the code panic that stands at the point.
+func (h *Hit) Panic() {
+	h.once.Do(func() { _, _ = h.conn.Write([]byte("panic\n")); _ = h.conn.Close() })
+}
+
 // Kill ends the process where it stands, with SIGKILL.
 func (h *Hit) Kill() {
 	h.process.kill()

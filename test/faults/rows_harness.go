@@ -9,6 +9,7 @@ func harnessRows() []Row { //nolint:funlen // a table
 				at(Component, "delivery/journal", "TestTheJournalCutAtEveryWriteKeepsWhatItPromised"),
 				at(Decision, "delivery", "TestSend"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{15, `killed after accept, before start`,
 			`runs once after the restart`, places(
@@ -18,6 +19,7 @@ func harnessRows() []Row { //nolint:funlen // a table
 				at(Component, "delivery/journal", "TestTheJournalCutAtEveryWriteKeepsWhatItPromised", "TestARestartSettlesWhatTheLastBootLeft"),
 				at(Component, "delivery/server", "TestARestartRunsWhatWasAcceptedAndInterruptsWhatRan"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{16, `killed while running`,
 			`Interrupted; no automatic second start`, places(
@@ -32,6 +34,7 @@ func harnessRows() []Row { //nolint:funlen // a table
 				at(Component, "delivery/server", "TestARestartRunsWhatWasAcceptedAndInterruptsWhatRan"),
 				at(Decision, "delivery", "TestWhatTheHarnessHolds"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{17, `killed after the result was on disk`,
 			`served after the restart`, places(
@@ -44,6 +47,7 @@ func harnessRows() []Row { //nolint:funlen // a table
 				at(Component, "delivery/journal", "TestTheJournalCutAtEveryWriteKeepsWhatItPromised", "TestARestartSettlesWhatTheLastBootLeft"),
 				at(Decision, "delivery", "TestWhatTheHarnessHolds"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{18, `journal torn or lost`,
 			`new journal ID; never read as "not accepted"`, places(
@@ -56,6 +60,7 @@ func harnessRows() []Row { //nolint:funlen // a table
 					"TestNoCutAndNoTurnedBitIsReadAsSomethingElse"),
 				at(Decision, "delivery", "TestAdmitAnswersInTheOrderOfTheContract", "TestTheTargetFails"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{19, `disk full`,
 			`507, nothing promised`, places(
@@ -97,6 +102,7 @@ func harnessRows() []Row { //nolint:funlen // a table
 				at(Decision, "controller/deliver", "TestWhatALinkForgotMayHaveLeft"),
 				at(Decision, "delivery", "TestTheTargetFails"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 	}
 }

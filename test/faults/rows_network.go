@@ -10,17 +10,20 @@ func networkRows() []Row {
 				at(Component, "delivery/client", "TestAnAnswerThatIsNotToThisRequestIsNotBelieved", "TestNoStrangerGetsBeyondTheHandshake"),
 				at(Decision, "delivery", "TestAdmitAnswersInTheOrderOfTheContract"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{24, `Pod unreachable 2 min, then back`,
 			`ContactLost, then recorded once`, places(
 				at(Decision, "delivery", "TestWhatTheHarnessHolds", "TestTheTargetFails"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{25, `Pod unreachable past the deadline`,
 			`OutcomeUnknown; a later result is an Event`, places(
 				at(API, "controller/deliver", "TestAResultAfterTheRecordIsAnEvent"),
 				at(Decision, "delivery", "TestTheTargetFails", "TestOrphan"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{26, `half-open TCP, dropped packets`,
 			`other Pods unaffected; recovery within two polls`, places(
@@ -45,6 +48,7 @@ func networkRows() []Row {
 				at(API, "controller/deliver", "TestBusyIsNoLoss", "TestHungTargetsDelayNobodyElse"),
 				at(Decision, "delivery", "TestARefusalSaysWhy", "TestNotTaken"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{29, `API server down 5 min mid-run`,
 			`leader gives up its lease and comes back; one record`, places(
@@ -56,6 +60,7 @@ func networkRows() []Row {
 				at(Processes, "test/faults", "TestACrashOfTheControllerAtAnyPoint"),
 				at(API, "controller/deliver", "TestAWriteThatLostARaceIsMadeAgain", "TestAWriteThatWasCommittedThoughItsReplyWasLostConverges"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 	}
 }

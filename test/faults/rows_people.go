@@ -10,6 +10,7 @@ func peopleRows() []Row { //nolint:funlen // a table
 				at(API, "controller/deliver", "TestTheWorkOfADeletedRunIsStopped"),
 				at(Decision, "delivery", "TestOrphan"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{32, `delete and create again under the same name`,
 			`the old result never lands on the new run`, places(
@@ -17,6 +18,7 @@ func peopleRows() []Row { //nolint:funlen // a table
 				at(API, "controller/deliver", "TestTheWorkOfADeletedRunIsStopped"),
 				at(Decision, "delivery", "TestWhatTheHarnessHolds", "TestOrphan"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{33, `cancel before start, during a tool call, while a permission is open, after the end`,
 			`the right one of Cancelled / the real result`, places(
@@ -38,6 +40,7 @@ func peopleRows() []Row { //nolint:funlen // a table
 				at(Decision, "controller/run", "TestACancelledOneShotRun"),
 				at(Decision, "delivery", "TestCancelIsDecidedByWhereTheAttemptIs", "TestRunWithoutAReservation", "TestCancelLadder"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{34, `result of 50 MiB; invalid UTF-8; NUL; half a rune at the cut`,
 			`valid record that says what was cut`, places(
@@ -82,6 +85,7 @@ func peopleRows() []Row { //nolint:funlen // a table
 					"TestADrainHandsOverWhatTheWholeLadderEnded"),
 				at(Decision, "delivery", "TestWhatTheHarnessHolds"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{39, `recast while a run is queued, reserved, running`,
 			`queued waits, reserved returns, running finishes, is cancelled by the drain, or TargetLost`, places(
@@ -89,6 +93,7 @@ func peopleRows() []Row { //nolint:funlen // a table
 				at(API, "controller/agent", "TestARunInFlightEndsOnTheOldPodAndTheNextGoesToTheNew", "TestScalingDownLosesNoQueue"),
 				at(Decision, "delivery", "TestAssignPrefersItsGenerationThenFreeThenLeastLoadedThenName", "TestNotTaken", "TestTheTargetFails"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 	}
 }

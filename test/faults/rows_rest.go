@@ -17,6 +17,7 @@ func restRows() []Row {
 				at(Processes, "test/faults", "TestRow50_TheAgentIsMadeAgainUnderItsName"),
 				at(API, "controller/deliver", "TestWhatMayNotRunEnds", "TestANewAgentOfThatNameInheritsNoWaitingRuns"),
 				at(Decision, "delivery", "TestRunWithoutAReservation", "TestWhatTheHarnessHolds"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{51, `our label removed from a live Pod`,
 			`not taken for gone`, places(
@@ -28,6 +29,7 @@ func restRows() []Row {
 				at(Decision, "controller/run", "TestStatusOfAOneShotRunFollowsItsPod", "TestStatusFollowsThePod"),
 				at(Decision, "delivery", "TestTheTargetFails"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{52, `cancel of one of two turns in the same harness, by force`,
 			`the other ends by itself`, places(
@@ -42,6 +44,7 @@ func restRows() []Row {
 				at(Clock, "delivery/server", "TestAnAttemptThatDoesNotStartInTimeIsVoided"),
 				at(Decision, "delivery", "TestOrphan"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{54, `accepted, recorded, harness restarted, then the same attempt sent by a frozen leader`,
 			`200 or 410; never run again`, places(
@@ -58,6 +61,7 @@ func restRows() []Row {
 				at(Decision, "controller/deliver", "TestWhatALinkForgotMayHaveLeft"),
 				at(Decision, "delivery", "TestAdmitAnswersInTheOrderOfTheContract", "TestNotTaken"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{56, `terminal write refused by the API server as too large or invalid`,
 			`cut further, recorded with the cut said; never a loop`, places(

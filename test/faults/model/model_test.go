@@ -294,7 +294,7 @@ func (w *world) settle(heal bool) {
 const walk, longer = 100, 300
 
 // Whatever people do and whatever fails, in any order, for two Agents with several standing runs each and two controllers at
-// once: I1, I2, I3, I4, I5 and I7 hold, every record is true, and in the end there is what the Agents say. Fault rows 1–10, 12–18, 20,
+// once: I1, I2, I3, I4, I5 and I7 hold, every record is true, and in the end there is what the Agents say. Fault rows 1–10, 13–18, 20,
 // 22–25, 28, 30–33, 38, 39, 45–47, 50, 51, 53–55.
 func TestNothingIsLostAndNothingRunsTwiceWhateverHappens(t *testing.T) {
 	coverage := map[string]int{}

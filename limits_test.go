@@ -32,7 +32,7 @@ var bounded = map[string]string{
 
 // noBounds are numbers of those packages that bound nothing: ports, codes, places in a file's format, sizes of keys.
 var noBounds = regexp.MustCompile(`^(wire\.DefaultPort|kontext\.DefaultPort|challenge\.(Length|keyBytes)|process\.(initPID|zombie)|harness\.exit\w+|router\.code\w+|attach\.[Cc]ode\w+|` +
-	`journal\.(pageHeaderBytes|metaBytes|metaPageSizeAt|metaTxAt|metaSumAt|sealBytes)|standing\.(dirMode|fileMode)|transcript\.(dirMode|fileMode)|check\.probeMode)$`)
+	`journal\.(pageHeaderBytes|metaBytes|metaPageSizeAt|metaTxAt|metaSumAt|sealBytes)|gate\.(frameHeader|typeHeaders)|standing\.(dirMode|fileMode)|transcript\.(dirMode|fileMode)|check\.probeMode)$`)
 
 var limitRow = regexp.MustCompile("^\\| `([a-z]+\\.[A-Za-z0-9]+)` \\| ([^|]+) \\|")
 

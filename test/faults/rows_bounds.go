@@ -6,6 +6,7 @@ func boundsRows() []Row {
 		{40, `2,000 connections that send one byte a second to either port`,
 			`probe and one real run still pass; files bounded`, places(
 				at(Processes, "test/hostile", "TestTheHarnessSurvivesHostileClients"),
+				at(Component, "internal/gate", "TestOfAStrangerFewRequestsAreTakenInAtOnce"),
 				at(Component, "delivery/kontext", "TestAFloodOfIdleConnectionsEndsNoRun", "TestBodiesInMemoryAreBoundedTogether"),
 				at(Component, "delivery/server", "TestStrangersKeepNobodyOut", "TestStrangersBodiesAreBoundedTogether"),
 				at(Component, "internal/gate", "TestTheOldestStrangerMakesRoom"),

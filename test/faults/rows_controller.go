@@ -46,6 +46,7 @@ func controllerRows() []Row { //nolint:funlen // a table
 		{6, `killed between result and record`,
 			`fetched again; one record`, places(
 				at(Processes, "test/faults", "TestRow06_KilledBetweenResultAndRecord", "TestACrashOfTheControllerAtAnyPoint"),
+				at(API, "controller/deliver", "TestTheHarnessKeepsAResultUntilItIsRecorded"),
 				at(Kubelet, "test/e2e", "TestControllerKilled"),
 				at(Decision, "delivery", "TestOrphan"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),

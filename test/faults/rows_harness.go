@@ -6,6 +6,7 @@ func harnessRows() []Row { //nolint:funlen // a table
 		{14, `harness killed before the accept was on disk`,
 			`sent again; one effect`, places(
 				at(Processes, "test/faults", "TestACrashOfTheHarnessAtAnyPoint"),
+				at(Component, "delivery/journal", "TestNothingIsPromisedThatCannotBeSynced"),
 				at(Component, "delivery/journal", "TestTheJournalCutAtEveryWriteKeepsWhatItPromised"),
 				at(Decision, "delivery", "TestSend"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),

@@ -58,6 +58,7 @@ func networkRows() []Row {
 			`converges`, places(
 				at(Processes, "test/faults", "TestRow30_EveryWriteMayFailOrBeDoneAndDenied"),
 				at(Processes, "test/faults", "TestACrashOfTheControllerAtAnyPoint"),
+				at(API, "controller/deliver", "TestTheHarnessKeepsAResultUntilItIsRecorded", "TestOnlyNotFoundProvesAbsence"),
 				at(API, "controller/deliver", "TestAWriteThatLostARaceIsMadeAgain", "TestAWriteThatWasCommittedThoughItsReplyWasLostConverges"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
 				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),

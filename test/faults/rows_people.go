@@ -6,6 +6,7 @@ func peopleRows() []Row { //nolint:funlen // a table
 		{31, `delete while Pending, Reserved, Running, finished-not-recorded; controller up / down / restarted between`,
 			`I4; orphaned attempts are cancelled, never another run's`, places(
 				at(Processes, "test/faults", "TestRow31_DeletedAtAnyMoment"),
+				at(API, "controller/deliver", "TestOnlyNotFoundProvesAbsence"),
 				at(Kubelet, "test/e2e", "TestDeletedWhileRunning"),
 				at(API, "controller/deliver", "TestTheWorkOfADeletedRunIsStopped"),
 				at(Decision, "delivery", "TestOrphan"),

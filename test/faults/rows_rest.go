@@ -22,6 +22,7 @@ func restRows() []Row {
 		{51, `our label removed from a live Pod`,
 			`not taken for gone`, places(
 				at(Processes, "test/faults", "TestRow51_OurLabelIsTakenAway"),
+				at(API, "controller/deliver", "TestOnlyNotFoundProvesAbsence"),
 				at(API, "controller/agent", "TestAPodThatIsDeletedEndsItsRun"),
 				at(API, "controller/deliver", "TestAPodWithoutItsLabelIsNotTakenForGone"),
 				at(API, "controller/run", "TestAOneShotPodWithoutItsLabelIsNotTakenForGone"),

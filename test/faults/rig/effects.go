@@ -135,6 +135,9 @@ func headerOf(all []header, run types.UID) (header, bool) {
 	return all[len(all)-1], true
 }
 
+// sessionOfAgent is the id that the scripted agent gave. A harness with several agents puts their numbers before it.
+var sessionOfAgent = regexp.MustCompile(`s[0-9]+-[0-9a-z]+-[0-9]+$`)
+
 // transcripts are the headers of all transcripts by session, those of lost data directories too.
 func (w *World) transcripts() map[string][]header {
 	found := map[string][]header{}
@@ -143,7 +146,8 @@ func (w *World) transcripts() map[string][]header {
 		for _, name := range files {
 			if h, ok := readHeader(name); ok {
 				h.pod = p
-				found[h.Session] = append(found[h.Session], h)
+				session := sessionOfAgent.FindString(h.Session)
+				found[session] = append(found[session], h)
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
@@ -63,7 +64,11 @@ func atMostOnce(t *testing.T, w *rig.World, runs ...*hearthv1.AgentRun) {
 func change(t *testing.T, w *rig.World, agent string, edit func(*hearthv1.Agent)) {
 	t.Helper()
 	a := &hearthv1.Agent{}
-	require.NoError(t, w.User.Get(context.WithoutCancel(t.Context()), named(w, agent), a))
-	edit(a)
-	require.NoError(t, w.User.Update(context.WithoutCancel(t.Context()), a))
+	require.NoError(t, retry.RetryOnConflict(retry.DefaultBackoff, func() error { // with a status
+		if err := w.User.Get(context.WithoutCancel(t.Context()), named(w, agent), a); err != nil {
+			return err
+		}
+		edit(a)
+		return w.User.Update(context.WithoutCancel(t.Context()), a)
+	}))
 }

@@ -65,6 +65,7 @@ func harnessRows() []Row { //nolint:funlen // a table
 			)},
 		{19, `disk full`,
 			`507, nothing promised`, places(
+				at(Processes, "test/faults", "TestRow19_ADiskThatIsReallyFull"),
 				at(Component, "delivery/journal", "TestARealFullDiskIsRefusedAndSurvived", "TestAFullDiskRefusesAnAcceptAndForgetsNothing"),
 				at(Component, "delivery/server", "TestAResultThatCannotBeStoredIsNotServed"),
 				at(Decision, "delivery", "TestNotTaken"),

@@ -23,12 +23,12 @@ const (
 	// A fault of the network or the API server lasts at most as long, and then the same Pod has peace, so that no cancel is kept from
 	// it for the thirty seconds within which it has to arrive.
 	longest = 6 * time.Second
-	peace   = 20 * time.Second
+	peace   = 15 * time.Second
 	gentle  = 5 * time.Second // grace of a Pod's deletion
 )
 
 // goals are what runs ask the scripted agent for.
-var goals = []string{"say: ok", "say: ok", "say: ok", "slow: 1", "slow: 1", "slow: 3", "mute:", "error: -32000 no", "crash: 3 oh", "huge: 300000", "slow: 2 ;; tool: completed"}
+var goals = []string{"say: ok", "say: ok", "slow: 1", "slow: 2", "slow: 3", "slow: 4", "mute:", "error: -32000 no", "crash: 3 oh", "huge: 300000", "slow: 2 ;; tool: completed"}
 
 type step struct {
 	weight int
@@ -64,24 +64,24 @@ var all = []step{
 		}
 	}},
 
-	{2, onPod(func(s *Storm, p *rig.Pod) { p.Kill() }, "the harness in %s is killed")},
-	{2, onPod(func(s *Storm, p *rig.Pod) { p.KillAgent() }, "the agent in %s is killed")},
+	{6, onPod(func(s *Storm, p *rig.Pod) { p.Kill() }, false, "the harness in %s is killed")},
+	{2, onPod(func(s *Storm, p *rig.Pod) { p.KillAgent() }, false, "the agent in %s is killed")},
 	{1, onPod(func(s *Storm, p *rig.Pod) {
 		p.StayDown()
 		p.LoseJournal()
 		p.Up()
-	}, "%s loses its journal")},
+	}, false, "%s loses its journal")},
 	{1, onPod(func(s *Storm, p *rig.Pod) {
 		p.Stop()
 		s.after(s.between(0, longest), p.Cont)
-	}, "the harness in %s is stopped for a while")},
-	{1, onPod(func(s *Storm, p *rig.Pod) { p.Delete(gentle) }, "%s is deleted")},
-	{1, onPod(func(s *Storm, p *rig.Pod) { p.ForceDelete(false) }, "%s is deleted by force")},
-	{1, onPod(func(s *Storm, p *rig.Pod) { p.Evict() }, "%s is evicted")},
+	}, true, "the harness in %s is stopped for a while")},
+	{1, onPod(func(s *Storm, p *rig.Pod) { p.Delete(gentle) }, false, "%s is deleted")},
+	{1, onPod(func(s *Storm, p *rig.Pod) { p.ForceDelete(false) }, false, "%s is deleted by force")},
+	{1, onPod(func(s *Storm, p *rig.Pod) { p.Evict() }, false, "%s is evicted")},
 
 	{6, (*Storm).network},
 	{2, func(s *Storm) {
-		if p, ok := s.pod(agents); ok {
+		if p, ok := s.pod(agents, false); ok {
 			s.say("all connections of %s are cut", p.Name)
 			p.Proxy.Cut()
 		}
@@ -108,12 +108,12 @@ func (s *Storm) some(runs []*Run) (*Run, bool) {
 	return draw(s, runs), true
 }
 
-// pod is one that takes work and is not resting; it rests from now on.
-func (s *Storm) pod(of []string) (*rig.Pod, bool) {
+// pod is one that takes work. For what would keep a cancel from it for a while it must not be resting, and rests afterwards.
+func (s *Storm) pod(of []string, lasting bool) (*rig.Pod, bool) {
 	var fit []*rig.Pod
 	for _, agent := range of {
 		for _, p := range s.w.Pods(agent) {
-			if p.Ready() && time.Now().After(s.resting[p.UID]) {
+			if p.Ready() && (!lasting || time.Now().After(s.resting[p.UID])) {
 				fit = append(fit, p)
 			}
 		}
@@ -122,13 +122,15 @@ func (s *Storm) pod(of []string) (*rig.Pod, bool) {
 		return nil, false
 	}
 	p := draw(s, fit)
-	s.resting[p.UID] = time.Now().Add(longest + peace)
+	if lasting {
+		s.resting[p.UID] = time.Now().Add(longest + peace)
+	}
 	return p, true
 }
 
-func onPod(do func(*Storm, *rig.Pod), words string) func(*Storm) {
+func onPod(do func(*Storm, *rig.Pod), lasting bool, words string) func(*Storm) {
 	return func(s *Storm) {
-		if p, ok := s.pod([]string{plain, retrying}); ok {
+		if p, ok := s.pod([]string{plain, retrying}, lasting); ok {
 			s.say(words, p.Name+" ("+string(p.UID)+")")
 			do(s, p)
 		}
@@ -141,7 +143,7 @@ func (s *Storm) network() {
 		name  string
 		fault netfault.Fault
 	}{{"refuses", netfault.Refuse}, {"swallows everything", netfault.Blackhole}, {"loses replies", netfault.DropReplies}, {"is slow", netfault.Delay(time.Second)}, {"closes by halves", netfault.HalfClose}}
-	if p, ok := s.pod(agents); ok {
+	if p, ok := s.pod(agents, true); ok {
 		f := draw(s, faults)
 		s.say("the network of %s %s", p.Name, f.name)
 		p.Proxy.Set(f.fault)

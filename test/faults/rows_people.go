@@ -61,19 +61,21 @@ func peopleRows() []Row { //nolint:funlen // a table
 			)},
 		{36, `secret deleted or replaced under a live standing run`,
 			`existing work untouched; link reopened or a clear condition`, places(
-				at(Processes, "test/faults", "TestRow36_TheSecretIsDeletedUnderALiveRun"),
+				at(Processes, "test/faults", "TestRow36_TheSecretIsDeletedUnderALiveRun", "TestRow36_TheSecretIsDeletedUnderALivePod"),
 				at(API, "controller/agent", "TestARunThatLostItsSecretIsReplaced"),
 				at(Decision, "controller/agent", "TestDecideBringsTheStandingRunsToWhatTheAgentSays"),
 				at(Decision, "delivery", "TestNotTaken"),
 			)},
 		{37, `clock of either side off by 10 min or stepped`,
 			`no early or late end of running work; waiting deadlines shift at most by the error`, places(
+				at(Decision, "delivery", "TestAClockThatIsOffEndsNoRunningWork"),
 				at(Clock, "delivery/server", "TestAnAttemptThatDoesNotStartInTimeIsVoided"),
 				at(Decision, "controller/run", "TestDeadlinesOfAOneShotRun"),
 				at(Decision, "delivery", "TestALossIsCountedAndItsRunningIsNotWaiting"),
 			)},
 		{38, `drain during a run that needs less / more than the grace`,
 			`result handed over / cancelled and said`, places(
+				at(Processes, "test/faults", "TestRow38_ADrainThatIsLongEnough", "TestRow38_ADrainThatIsTooShort"),
 				at(Processes, "cmd/harness",
 					"TestSIGTERMDrains",
 					"TestWhatDoesNotEndIsCancelledByASecondSIGTERMOrTheLimit",
@@ -91,7 +93,7 @@ func peopleRows() []Row { //nolint:funlen // a table
 			)},
 		{39, `recast while a run is queued, reserved, running`,
 			`queued waits, reserved returns, running finishes, is cancelled by the drain, or TargetLost`, places(
-				at(Processes, "test/faults", "TestRow39_RecastWithWorkAtHand", "TestRow39_RecastThatDoesNotWait"),
+				at(Processes, "test/faults", "TestRow39_RecastWithWorkAtHand", "TestRow39_RecastThatDoesNotWait", "TestRow39_RecastWhileRunsAreRunningQueuedAndWaiting", "TestRow39_RecastWhileARunIsReserved"),
 				at(Kubelet, "test/e2e", "TestRollingUnderLoad", "TestDrainTimeout"),
 				at(API, "controller/agent", "TestARunInFlightEndsOnTheOldPodAndTheNextGoesToTheNew", "TestScalingDownLosesNoQueue"),
 				at(Decision, "delivery", "TestAssignPrefersItsGenerationThenFreeThenLeastLoadedThenName", "TestNotTaken", "TestTheTargetFails"),

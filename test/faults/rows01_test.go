@@ -13,6 +13,7 @@ import (
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/internal/crashpoint"
+	"github.com/hearthdev/hearth/test/faults/netfault"
 	"github.com/hearthdev/hearth/test/faults/rig"
 )
 
@@ -84,6 +85,32 @@ func TestRow03_KilledAfterTheBytesLeft(t *testing.T) {
 	open()
 	once(t, w, w.Ended(run))
 	assert.Equal(t, 1, pods[0].Reached(crashpoint.AfterWrite("accept")), "a known attempt is not accepted again")
+}
+
+// What the next controller finds may have been sent, so it goes nowhere else while its Pod cannot be asked.
+func TestRow03_KilledAfterTheBytesLeftAndItsPodIsOutOfReach(t *testing.T) {
+	t.Parallel()
+	w, _, pods := reviewers(t, 2, rig.Options{})
+	hold := w.Hold(crashpoint.AfterBytesSent)
+	goal, open := gate(t)
+	run := w.Run("reviewer", goal)
+	hold.Wait().Kill()
+	reserved := w.Get(run).Status.Delivery
+	for _, p := range pods {
+		if p.UID == reserved.PodUID {
+			p.Proxy.Set(netfault.Refuse)
+			defer p.Proxy.Heal()
+		}
+	}
+	w.Controller()
+	w.Await(run, hearthv1.ReasonTargetUnreachable)
+	open()
+	for _, p := range pods {
+		p.Proxy.Heal()
+	}
+	got := w.Ended(run)
+	once(t, w, got)
+	assert.Equal(t, reserved.PodUID, got.Status.Delivery.PodUID)
 }
 
 func TestRow04_KilledAfterTheAcceptWasTold(t *testing.T) {

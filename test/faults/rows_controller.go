@@ -19,7 +19,7 @@ func controllerRows() []Row { //nolint:funlen // a table
 			)},
 		{3, `killed after the bytes left`,
 			`same attempt again → 200 already known`, places(
-				at(Processes, "test/faults", "TestRow03_KilledAfterTheBytesLeft", "TestACrashOfTheControllerAtAnyPoint"),
+				at(Processes, "test/faults", "TestRow03_KilledAfterTheBytesLeft", "TestRow03_KilledAfterTheBytesLeftAndItsPodIsOutOfReach", "TestACrashOfTheControllerAtAnyPoint"),
 				at(Component, "delivery/client", "TestTheSameAttemptSentAgainHasOneEffect"),
 				at(Decision, "delivery", "TestSend"),
 				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),

@@ -53,6 +53,7 @@ func boundsRows() []Row {
 			)},
 		{47, `Pod evicted (phase Failed, object still there) mid-run`,
 			`TargetLost at once, not at the deadline`, places(
+				at(Processes, "test/faults", "TestRow47_AnEvictedPodsRunIsLostAtOnce"),
 				at(API, "controller/deliver", "TestAnEvictedTargetIsLostAtOnce"),
 				at(Decision, "controller/run", "TestStatusOfAOneShotRunFollowsItsPod"),
 				at(Decision, "delivery", "TestTheTargetFails"),

@@ -27,11 +27,13 @@ func networkRows() []Row {
 			)},
 		{26, `half-open TCP, dropped packets`,
 			`other Pods unaffected; recovery within two polls`, places(
+				at(Processes, "test/faults", "TestNothingBlocks"),
 				at(API, "controller/deliver", "TestHungTargetsDelayNobodyElse"),
 				at(Component, "delivery/client", "TestAHalfOpenPeerCostsABoundedWait"),
 			)},
 		{27, `a stranger answers on the Pod's address, with any status`,
 			`nothing sent, nothing believed`, places(
+				at(Processes, "test/faults", "TestRow27_AStrangerAtTheAddressHearsNothingAndIsNotBelieved"),
 				at(Kubelet, "test/e2e", "TestStrangerInAReadyPod", "TestStranger"),
 				at(API, "controller/deliver", "TestAStrangerAtThePodsAddressGetsNothingAndTheRunSaysSo"),
 				at(Component, "challenge/pinned", "TestAnyOtherKeyFailsTheHandshake"),

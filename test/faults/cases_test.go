@@ -4,6 +4,8 @@ package faults_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -71,4 +73,11 @@ func change(t *testing.T, w *rig.World, agent string, edit func(*hearthv1.Agent)
 		edit(a)
 		return w.User.Update(context.WithoutCancel(t.Context()), a)
 	}))
+}
+
+// held is a goal that is carried out until release is called.
+func held(t *testing.T) (goal string, release func()) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "release")
+	return "wait: " + file, func() { assert.NoError(t, os.WriteFile(file, nil, 0o600)) }
 }

@@ -104,7 +104,9 @@ func TestRow32_TheSameNameAgain(t *testing.T) {
 	w.Agent("reviewer", room(2, 1))
 	w.Ready("reviewer", 1)
 	same := func(r *hearthv1.AgentRun) { r.Name = "same" }
-	old := w.Run("reviewer", "say: the old result ;; slow: 3", same)
+	goal, release := held(t)
+	defer release()
+	old := w.Run("reviewer", "say: the old result ;; "+goal, same)
 	w.Await(old, hearthv1.ReasonRunning)
 	c.Kill()
 	w.Delete(old)

@@ -74,7 +74,8 @@ func TestRow51_OurLabelIsTakenAway(t *testing.T) {
 			c := w.Controller()
 			w.Agent("reviewer")
 			pod := w.Ready("reviewer", 1)[0]
-			run := w.Run("reviewer", "slow: 4 ;; say: the result")
+			goal, release := held(t)
+			run := w.Run("reviewer", goal+" ;; say: the result")
 			w.Await(run, hearthv1.ReasonRunning)
 			if restart {
 				c.Kill()
@@ -84,6 +85,7 @@ func TestRow51_OurLabelIsTakenAway(t *testing.T) {
 			if restart {
 				w.Controller()
 			}
+			release()
 			got := w.Await(run, succeeded)
 			assert.Equal(t, pod.UID, got.Status.Delivery.PodUID)
 			assert.Equal(t, int64(1), got.Status.Delivery.Attempt)

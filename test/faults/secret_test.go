@@ -25,9 +25,11 @@ func TestRow36_TheSecretIsDeletedUnderALivePod(t *testing.T) {
 	c := w.Controller()
 	w.Agent("reviewer", func(a *hearthv1.Agent) { a.Spec.DrainTimeoutSeconds = ptr.To[int64](1) }) // nobody can ask it whether it is empty
 	old := w.Ready("reviewer", 1)[0]
-	run := w.Run("reviewer", "slow: 4 ;; say: untouched")
+	goal, release := held(t)
+	run := w.Run("reviewer", goal+" ;; say: untouched")
 	w.Await(run, hearthv1.ReasonRunning)
 	deleteSecret(t, w, old)
+	release()
 	got := w.Await(run, succeeded)
 	assert.Contains(t, got.Status.Output.Value, "untouched")
 	assert.Equal(t, old.UID, got.Status.Delivery.PodUID)

@@ -30,13 +30,27 @@ const (
 	Clock     Why = "an injected clock"               // what takes minutes
 	Decision  Why = "a pure decision"                 // values in, values out
 	Random    Why = "random order"                    // a model of everything, with shrinking
-	Bench     Why = "a benchmark"                     // too large for a test
 	Open      Why = "not proven by a test of its own" // Test says what is missing
+)
+
+// Two models meet these rows, in random order: the small one beside the decisions, and the one of everything.
+var (
+	inDelivery = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15, 16, 17, 18, 22, 23, 24, 25, 28, 30, 31, 32, 33, 38, 39, 46, 47, 51, 53, 54, 55}
+	inModel    = append([]int{20, 45, 50}, inDelivery...)
 )
 
 // Rows are all rows, by number.
 func Rows() []Row {
-	return slices.Concat(controllerRows(), harnessRows(), networkRows(), peopleRows(), boundsRows(), restRows())
+	rows := slices.Concat(controllerRows(), harnessRows(), networkRows(), peopleRows(), boundsRows(), restRows())
+	for i := range rows {
+		if slices.Contains(inDelivery, rows[i].Number) {
+			rows[i].Places = append(rows[i].Places, at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder")...)
+		}
+		if slices.Contains(inModel, rows[i].Number) {
+			rows[i].Places = append(rows[i].Places, at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens")...)
+		}
+	}
+	return rows
 }
 
 // at are tests of one package.

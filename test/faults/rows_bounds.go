@@ -42,14 +42,11 @@ func boundsRows() []Row {
 				at(API, "controller/admission", "TestARunThatAnotherMutatorChangedIsRefused", "TestWithoutAWebhookServerOnlyTrustedWritesPass"),
 				at(API, "controller/deliver", "TestWhatMayNotRunEnds"),
 				at(Decision, "delivery", "TestRunWithoutAReservation"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{46, `Pod force-deleted while its node is cut off and the process lives on`,
 			"no second attempt while `backoffLimit: 0`; the survivor's result is never recorded on another attempt", places(
 				at(API, "controller/deliver", "TestALostTargetEndsTheRunOrHasItTriedElsewhere"),
 				at(Decision, "delivery", "TestWhatTheHarnessHolds", "TestOrphan"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{47, `Pod evicted (phase Failed, object still there) mid-run`,
 			`TargetLost at once, not at the deadline`, places(
@@ -57,8 +54,6 @@ func boundsRows() []Row {
 				at(API, "controller/deliver", "TestAnEvictedTargetIsLostAtOnce"),
 				at(Decision, "controller/run", "TestStatusOfAOneShotRunFollowsItsPod"),
 				at(Decision, "delivery", "TestTheTargetFails"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 	}
 }

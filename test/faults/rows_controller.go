@@ -6,24 +6,18 @@ func controllerRows() []Row { //nolint:funlen // a table
 		{1, `controller killed before reserve`,
 			`attempt 1 by the next one; one effect`, places(
 				at(Processes, "test/faults", "TestRow01_KilledBeforeTheReservation", "TestACrashOfTheControllerAtAnyPoint"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{2, `killed after reserve`,
 			`same attempt to the same Pod UID`, places(
 				at(Processes, "test/faults", "TestRow02_KilledAfterTheReservation", "TestACrashOfTheControllerAtAnyPoint"),
 				at(API, "controller/deliver", "TestAReservationFoundAfterARestartIsSentAsTheSameAttempt"),
 				at(Decision, "delivery", "TestSend"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{3, `killed after the bytes left`,
 			`same attempt again → 200 already known`, places(
 				at(Processes, "test/faults", "TestRow03_KilledAfterTheBytesLeft", "TestRow03_KilledAfterTheBytesLeftAndItsPodIsOutOfReach", "TestACrashOfTheControllerAtAnyPoint"),
 				at(Component, "delivery/client", "TestTheSameAttemptSentAgainHasOneEffect"),
 				at(Decision, "delivery", "TestSend"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{4, `killed after 202`,
 			`re-attach shows it running`, places(
@@ -31,8 +25,6 @@ func controllerRows() []Row { //nolint:funlen // a table
 				at(Kubelet, "test/e2e", "TestControllerKilled"),
 				at(API, "controller/deliver", "TestARunGoesOnWhileTheControllerIsAwayAndIsRecordedOnReturn"),
 				at(Decision, "delivery", "TestWhatTheHarnessHolds"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{5, `controller down 10 min while the run runs`,
 			`work goes on; recorded on return`, places(
@@ -40,8 +32,6 @@ func controllerRows() []Row { //nolint:funlen // a table
 				at(Kubelet, "test/e2e", "TestControllerKilled"),
 				at(API, "controller/deliver", "TestARunGoesOnWhileTheControllerIsAwayAndIsRecordedOnReturn", "TestAControllerBackAfterTheDeadlineAsksBeforeItConcludes"),
 				at(Decision, "delivery", "TestWhatTheHarnessHolds", "TestTheTargetFails", "TestAControllerBackAfterTheDeadlineRecordsTheRealResult"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{6, `killed between result and record`,
 			`fetched again; one record`, places(
@@ -49,8 +39,6 @@ func controllerRows() []Row { //nolint:funlen // a table
 				at(API, "controller/deliver", "TestTheHarnessKeepsAResultUntilItIsRecorded"),
 				at(Kubelet, "test/e2e", "TestControllerKilled"),
 				at(Decision, "delivery", "TestOrphan"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{7, `two controllers at once`,
 			`one reservation wins, sends are idempotent, one record`, places(
@@ -59,22 +47,16 @@ func controllerRows() []Row { //nolint:funlen // a table
 				at(Component, "controller/run", "TestARunThatChangesBeforeItsPodIsMadeGetsNone"),
 				at(Component, "controller/schedule", "TestWhoseTheRunIsThatAnotherMadeMeanwhile"),
 				at(Decision, "delivery", "TestSend", "TestWhatTheHarnessHolds"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{8, `leader frozen 20 s (SIGSTOP), another leads, SIGCONT`,
 			`its writes fail on the resource version; nothing twice`, places(
 				at(Processes, "test/faults", "TestRow08_TheLeaderIsFrozenLongerThanItsLease", "TestACrashOfTheControllerAtAnyPoint"),
 				at(Decision, "delivery", "TestSend", "TestWhatTheHarnessHolds"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{9, `cache stale by 60 s on a finished run`,
 			`no send, no status change`, places(
 				at(API, "controller/run", "TestAStaleCacheMakesNoSecondPodAndChangesNoRecord"),
 				at(Decision, "delivery", "TestRunWithoutAReservation"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{10, `reply to the POST dropped`,
 			`looked up, not repeated as a new attempt`, places(
@@ -82,22 +64,17 @@ func controllerRows() []Row { //nolint:funlen // a table
 				at(API, "controller/deliver", "TestALostReplyIsLookedUp"),
 				at(Component, "delivery/client", "TestADroppedReplyIsUnknownUntilTheSameAttemptWasSentAgain"),
 				at(Decision, "delivery", "TestSend"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{11, `the same POST 50 times in parallel`,
 			`one 202, the rest 200`, places(
 				at(Component, "delivery/server", "TestTheSameDeliveryInParallelIsAcceptedOnce"),
 				at(Decision, "delivery", "TestAdmitAnswersInTheOrderOfTheContract"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{12, `same attempt, other goal`,
 			`409; the first goes on`, places(
 				at(Component, "delivery/client", "TestRefusalsAreTold"),
 				at(Component, "delivery/server", "TestASecondDeliveryIsToldWhatIsKnown"),
 				at(Decision, "delivery", "TestAdmitAnswersInTheOrderOfTheContract", "TestWhatTheHarnessHolds"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
 			)},
 		{13, `a POST delayed past its void`,
 			`410`, places(
@@ -105,8 +82,6 @@ func controllerRows() []Row { //nolint:funlen // a table
 				at(API, "controller/deliver", "TestAReservationThatIsStillToBeSentIsNotTakenForUnsent"),
 				at(Component, "delivery/server", "TestASecondDeliveryIsToldWhatIsKnown"),
 				at(Decision, "delivery", "TestAdmitAnswersInTheOrderOfTheContract"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 	}
 }

@@ -9,8 +9,6 @@ func harnessRows() []Row { //nolint:funlen // a table
 				at(Component, "delivery/journal", "TestNothingIsPromisedThatCannotBeSynced"),
 				at(Component, "delivery/journal", "TestTheJournalCutAtEveryWriteKeepsWhatItPromised"),
 				at(Decision, "delivery", "TestSend"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{15, `killed after accept, before start`,
 			`runs once after the restart`, places(
@@ -19,8 +17,6 @@ func harnessRows() []Row { //nolint:funlen // a table
 				at(Component, "delivery/client", "TestARestartIsANewBootAndALostJournalShows"),
 				at(Component, "delivery/journal", "TestTheJournalCutAtEveryWriteKeepsWhatItPromised", "TestARestartSettlesWhatTheLastBootLeft"),
 				at(Component, "delivery/server", "TestARestartRunsWhatWasAcceptedAndInterruptsWhatRan"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{16, `killed while running`,
 			`Interrupted; no automatic second start`, places(
@@ -34,8 +30,6 @@ func harnessRows() []Row { //nolint:funlen // a table
 				at(Component, "delivery/journal", "TestTheJournalCutAtEveryWriteKeepsWhatItPromised", "TestARestartSettlesWhatTheLastBootLeft"),
 				at(Component, "delivery/server", "TestARestartRunsWhatWasAcceptedAndInterruptsWhatRan"),
 				at(Decision, "delivery", "TestWhatTheHarnessHolds"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{17, `killed after the result was on disk`,
 			`served after the restart`, places(
@@ -47,8 +41,6 @@ func harnessRows() []Row { //nolint:funlen // a table
 				at(Component, "delivery/client", "TestARestartIsANewBootAndALostJournalShows"),
 				at(Component, "delivery/journal", "TestTheJournalCutAtEveryWriteKeepsWhatItPromised", "TestARestartSettlesWhatTheLastBootLeft"),
 				at(Decision, "delivery", "TestWhatTheHarnessHolds"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{18, `journal torn or lost`,
 			`new journal ID; never read as "not accepted"`, places(
@@ -60,8 +52,6 @@ func harnessRows() []Row { //nolint:funlen // a table
 					"TestALostFileIsAnotherJournal",
 					"TestNoCutAndNoTurnedBitIsReadAsSomethingElse"),
 				at(Decision, "delivery", "TestAdmitAnswersInTheOrderOfTheContract", "TestTheTargetFails"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{19, `disk full`,
 			`507, nothing promised`, places(
@@ -103,8 +93,6 @@ func harnessRows() []Row { //nolint:funlen // a table
 				at(API, "controller/deliver", "TestALostTargetEndsTheRunOrHasItTriedElsewhere", "TestATargetLostRightAfterTheAcceptIsNotTakenForUnsent"),
 				at(Decision, "controller/deliver", "TestWhatALinkForgotMayHaveLeft"),
 				at(Decision, "delivery", "TestTheTargetFails"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 	}
 }

@@ -9,21 +9,15 @@ func networkRows() []Row {
 				at(Component, "challenge/pinned", "TestAnyOtherKeyFailsTheHandshake"),
 				at(Component, "delivery/client", "TestAnAnswerThatIsNotToThisRequestIsNotBelieved", "TestNoStrangerGetsBeyondTheHandshake"),
 				at(Decision, "delivery", "TestAdmitAnswersInTheOrderOfTheContract"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{24, `Pod unreachable 2 min, then back`,
 			`ContactLost, then recorded once`, places(
 				at(Decision, "delivery", "TestWhatTheHarnessHolds", "TestTheTargetFails"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{25, `Pod unreachable past the deadline`,
 			`OutcomeUnknown; a later result is an Event`, places(
 				at(API, "controller/deliver", "TestAResultAfterTheRecordIsAnEvent"),
 				at(Decision, "delivery", "TestTheTargetFails", "TestOrphan"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{26, `half-open TCP, dropped packets`,
 			`other Pods unaffected; recovery within two polls`, places(
@@ -49,8 +43,6 @@ func networkRows() []Row {
 			`no loss counted; other Agents keep their latency`, places(
 				at(API, "controller/deliver", "TestBusyIsNoLoss", "TestHungTargetsDelayNobodyElse"),
 				at(Decision, "delivery", "TestARefusalSaysWhy", "TestNotTaken"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{29, `API server down 5 min mid-run`,
 			`leader gives up its lease and comes back; one record`, places(
@@ -62,8 +54,6 @@ func networkRows() []Row {
 				at(Processes, "test/faults", "TestACrashOfTheControllerAtAnyPoint"),
 				at(API, "controller/deliver", "TestTheHarnessKeepsAResultUntilItIsRecorded", "TestOnlyNotFoundProvesAbsence"),
 				at(API, "controller/deliver", "TestAWriteThatLostARaceIsMadeAgain", "TestAWriteThatWasCommittedThoughItsReplyWasLostConverges"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 	}
 }

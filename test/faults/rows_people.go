@@ -10,16 +10,12 @@ func peopleRows() []Row { //nolint:funlen // a table
 				at(Kubelet, "test/e2e", "TestDeletedWhileRunning"),
 				at(API, "controller/deliver", "TestTheWorkOfADeletedRunIsStopped"),
 				at(Decision, "delivery", "TestOrphan"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{32, `delete and create again under the same name`,
 			`the old result never lands on the new run`, places(
 				at(Processes, "test/faults", "TestRow32_TheSameNameAgain"),
 				at(API, "controller/deliver", "TestTheWorkOfADeletedRunIsStopped"),
 				at(Decision, "delivery", "TestWhatTheHarnessHolds", "TestOrphan"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{33, `cancel before start, during a tool call, while a permission is open, after the end`,
 			`the right one of Cancelled / the real result`, places(
@@ -40,8 +36,6 @@ func peopleRows() []Row { //nolint:funlen // a table
 					"TestACancelIsAskedForAndTheRealStopReasonCounts"),
 				at(Decision, "controller/run", "TestACancelledOneShotRun"),
 				at(Decision, "delivery", "TestCancelIsDecidedByWhereTheAttemptIs", "TestRunWithoutAReservation", "TestCancelLadder"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{34, `result of 50 MiB; invalid UTF-8; NUL; half a rune at the cut`,
 			`valid record that says what was cut`, places(
@@ -88,8 +82,6 @@ func peopleRows() []Row { //nolint:funlen // a table
 					"TestADrainCancelsWhatTakesTooLong",
 					"TestADrainHandsOverWhatTheWholeLadderEnded"),
 				at(Decision, "delivery", "TestWhatTheHarnessHolds"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{39, `recast while a run is queued, reserved, running`,
 			`queued waits, reserved returns, running finishes, is cancelled by the drain, or TargetLost`, places(
@@ -97,8 +89,6 @@ func peopleRows() []Row { //nolint:funlen // a table
 				at(Kubelet, "test/e2e", "TestRollingUnderLoad", "TestDrainTimeout"),
 				at(API, "controller/agent", "TestARunInFlightEndsOnTheOldPodAndTheNextGoesToTheNew", "TestScalingDownLosesNoQueue"),
 				at(Decision, "delivery", "TestAssignPrefersItsGenerationThenFreeThenLeastLoadedThenName", "TestNotTaken", "TestTheTargetFails"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 	}
 }

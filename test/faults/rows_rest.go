@@ -18,7 +18,6 @@ func restRows() []Row {
 				at(Processes, "test/faults", "TestRow50_TheAgentIsMadeAgainUnderItsName"),
 				at(API, "controller/deliver", "TestWhatMayNotRunEnds", "TestANewAgentOfThatNameInheritsNoWaitingRuns"),
 				at(Decision, "delivery", "TestRunWithoutAReservation", "TestWhatTheHarnessHolds"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{51, `our label removed from a live Pod`,
 			`not taken for gone`, places(
@@ -30,8 +29,6 @@ func restRows() []Row {
 				at(Component, "controller/run", "TestAPodThatOnlyTheCacheLacksIsNotGone"),
 				at(Decision, "controller/run", "TestStatusOfAOneShotRunFollowsItsPod", "TestStatusFollowsThePod"),
 				at(Decision, "delivery", "TestTheTargetFails"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{52, `cancel of one of two turns in the same harness, by force`,
 			`the other ends by itself`, places(
@@ -45,8 +42,6 @@ func restRows() []Row {
 				at(API, "controller/deliver", "TestTheWorkOfADeletedRunIsStopped"),
 				at(Clock, "delivery/server", "TestAnAttemptThatDoesNotStartInTimeIsVoided"),
 				at(Decision, "delivery", "TestOrphan"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{54, `accepted, recorded, harness restarted, then the same attempt sent by a frozen leader`,
 			`200 or 410; never run again`, places(
@@ -55,7 +50,7 @@ func restRows() []Row {
 				at(Component, "delivery/journal", "TestARestartSettlesWhatTheLastBootLeft"),
 				at(Component, "delivery/server", "TestASecondDeliveryIsToldWhatIsKnown", "TestAForgottenAttemptIsGoneAndNeverRunsAgain"),
 				at(Decision, "delivery", "TestAdmitAnswersInTheOrderOfTheContract", "TestWhatTheHarnessHolds"),
-				at(Random, "delivery", "TestAttemptsOfARunKeepTheirInvariantsInAnyOrder", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
+				at(Random, "delivery", "TestAttemptsOfARunKeepTheirInvariantsInAnyOrder"),
 			)},
 		{55, `reply to the accept lost, then the harness answers 503 to the second send`,
 			`not given back; resolved on the same Pod`, places(
@@ -64,8 +59,6 @@ func restRows() []Row {
 				at(Component, "delivery/server", "TestASecondDeliveryIsToldWhatIsKnown"),
 				at(Decision, "controller/deliver", "TestWhatALinkForgotMayHaveLeft"),
 				at(Decision, "delivery", "TestAdmitAnswersInTheOrderOfTheContract", "TestNotTaken"),
-				at(Random, "delivery", "TestNothingIsLostAndNothingRunsTwiceInAnyOrder"),
-				at(Random, "test/faults/model", "TestNothingIsLostAndNothingRunsTwiceWhateverHappens"),
 			)},
 		{56, `terminal write refused by the API server as too large or invalid`,
 			`cut further, recorded with the cut said; never a loop`, places(

@@ -92,7 +92,7 @@ func (p *Pod) place(ctx context.Context, port int) error {
 			return fmt.Errorf("place: %w", err)
 		}
 	}
-	ip, err := p.node.address(ctx, hearthv1.PortACPNumber, port, port+behind)
+	ip, err := address(ctx, hearthv1.PortACPNumber, port, port+behind)
 	if err != nil {
 		return err
 	}

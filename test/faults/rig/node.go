@@ -28,10 +28,8 @@ type node struct {
 	admin client.Client
 	done  sync.WaitGroup
 
-	mu    sync.Mutex
-	pods  map[types.UID]*Pod
-	freed []string // addresses that no Pod has any more
-	down  bool     // the node is cut off: it sees no change and tells of none
+	mu   sync.Mutex
+	pods map[types.UID]*Pod
 }
 
 func newNode(w *World) *node {
@@ -118,19 +116,6 @@ var addresses struct {
 	next int
 }
 
-// address is one that no Pod has: where the network is small, the one that was freed last.
-func (n *node) address(ctx context.Context, ports ...int) (string, error) {
-	n.mu.Lock()
-	if last := len(n.freed) - 1; last >= 0 && n.world.options.SameAddress {
-		ip := n.freed[last]
-		n.freed = n.freed[:last]
-		n.mu.Unlock()
-		return ip, nil
-	}
-	n.mu.Unlock()
-	return address(ctx, ports...)
-}
-
 // address is one that nobody in the test process has, and where nobody else listens on these ports.
 func address(ctx context.Context, ports ...int) (string, error) {
 	addresses.Lock()
@@ -155,11 +140,4 @@ func taken(ctx context.Context, ip string, port int) bool {
 	}
 	_ = l.Close()
 	return false
-}
-
-// free gives an address back.
-func (n *node) free(ip string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.freed = append(n.freed, ip)
 }

@@ -310,7 +310,6 @@ func (p *Pod) step(ctx context.Context) error {
 	case gone:
 		if !keep {
 			p.end()
-			p.node.free(p.IP)
 		}
 		return nil
 	case object.Spec.NodeName == "":

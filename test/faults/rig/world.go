@@ -28,8 +28,6 @@ import (
 type Options struct {
 	// KeepLease leaves the lease of a killed controller to run out by itself, after 15 seconds.
 	KeepLease bool
-	// SameAddress gives a new Pod the address of the one that ended last, as a small network may.
-	SameAddress bool
 }
 
 // World is a namespace with its own controllers and node.

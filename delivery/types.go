@@ -237,7 +237,8 @@ type Observed struct {
 	SeenJournal string
 	// SeenSince is when this process first saw Seen in that state.
 	SeenSince time.Time
-	// Absent: a look begun after the last send ended was answered 404 unknown, under journal SeenJournal. A send clears it.
+	// Absent: a look begun after the last send ended, and after this process saw that it was accepted, was answered 404 unknown, under
+	// journal SeenJournal. A send clears it.
 	Absent bool
 
 	// PodSuspect: the cache shows the Pod missing, terminal or with another UID.

@@ -16,6 +16,7 @@ type Link interface {
 	Cancel(run wire.RunRef, attempt int64) error
 	Recorded(run wire.RunRef, attempt int64) error
 	Forget(key client.Key)
+	Doubt(key client.Key)
 	Kick()
 }
 

@@ -20,6 +20,7 @@ type note struct {
 	mine        bool      // our own update made this reservation
 	handed      bool      // a send of it was handed to a Link
 	sending     bool      // whoever reserved it has not yet sent it, and may still
+	accepted    bool      // this process saw that it was accepted, and asks the target only since then whether it is there
 	since       time.Time // when this process first saw the reservation
 	cancelSince time.Time
 	podRead     delivery.PodRead

@@ -73,8 +73,13 @@ func (c *courier) observeLink(run *hearthv1.AgentRun, r delivery.Run, n note, ob
 	if obs.LastContact.IsZero() {
 		obs.LastContact = s.Opened
 	}
-	a, _ := link.Snapshot(client.Key{RunUID: r.UID, Attempt: r.Attempt})
-	c.memory.about(run, r.Reservation, n.since, func(n *note) { n.last = a })
+	key := client.Key{RunUID: r.UID, Attempt: r.Attempt}
+	accepted := !r.AcceptedAt.IsZero()
+	if accepted && !n.accepted { // by whoever sent it: that it was not there before proves nothing now
+		link.Doubt(key)
+	}
+	a, _ := link.Snapshot(key)
+	c.memory.about(run, r.Reservation, n.since, func(n *note) { n.last, n.accepted = a, accepted })
 	fill(obs, a, n.handed, true)
 }
 

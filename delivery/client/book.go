@@ -24,7 +24,7 @@ type Attempt struct {
 	Seen        *wire.Attempt
 	SeenJournal string
 	SeenSince   time.Time
-	// Absent: a look begun after the last send ended was answered that journal SeenJournal has no such attempt.
+	// Absent: a look begun after the last send ended, and after the last Doubt, was answered that journal SeenJournal has no such attempt.
 	Absent bool
 	// InFlight: a call about this attempt is queued or under way.
 	InFlight bool
@@ -37,6 +37,7 @@ type entry struct {
 	Attempt
 	pending  [verbs]bool
 	failures int
+	doubts   int
 }
 
 // book is a Link's memory of attempts. The Link's lock guards it.

@@ -44,8 +44,8 @@ func (l *Link) sent(c command, outcome delivery.SendOutcome, code wire.Code, mes
 
 // look GETs an attempt. Only the target's own "unknown", asked after the last send ended, says that it is not there.
 func (l *Link) look(ctx context.Context, c command, s Status) (done bool, retry time.Duration) {
-	before, sending := 0, false
-	l.update(c, func(e *entry) { before, sending = e.Sent.Count, e.pending[verbSend] })
+	var before entry
+	l.update(c, func(e *entry) { before = *e })
 	r, _, err := l.ask(ctx, call{method: http.MethodGet, path: attemptPath(c, "")}, s)
 	if err != nil {
 		return false, 0
@@ -56,7 +56,8 @@ func (l *Link) look(ctx context.Context, c command, s Status) (done bool, retry 
 		return l.learnOne(c, r, s.Journal), 0
 	case r.status == http.StatusNotFound && p.Code == wire.CodeUnknown:
 		l.update(c, func(e *entry) {
-			if !sending && e.Sent.Count == before && len(p.Journal) <= wire.MaxUIDBytes {
+			overtaken := e.Sent.Count != before.Sent.Count || e.doubts != before.doubts || e.Seen != before.Seen
+			if !before.pending[verbSend] && !overtaken && len(p.Journal) <= wire.MaxUIDBytes {
 				e.Absent, e.Seen, e.SeenJournal = true, nil, p.Journal
 			}
 		})

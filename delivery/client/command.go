@@ -72,6 +72,17 @@ func (l *Link) Forget(k Key) {
 	}
 }
 
+// Doubt has an absence that was told, or is just being told, count no more: somebody else has sent the attempt since, so only a look
+// begun from now on can say that the target does not have it.
+func (l *Link) Doubt(k Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.book.entries[k]; e != nil {
+		e.Absent = false
+		e.doubts++
+	}
+}
+
 // Snapshot is what is known of one attempt; false when nothing is.
 func (l *Link) Snapshot(k Key) (Attempt, bool) {
 	l.mu.Lock()
@@ -123,6 +134,9 @@ func (l *Link) enqueue(c command) error {
 	}
 	e.pending[c.verb], e.InFlight = true, true
 	if c.verb == verbSend {
+		if e.Sent.Count == 0 {
+			e.Sent.Count = min(c.begun, 1) // the book made room and has lost what the caller remembers: this is not the first
+		}
 		e.Sent.Count++ // before a byte leaves
 		e.Absent = false
 	}

@@ -27,7 +27,7 @@ func TestAShortRunIsDeliveredLookedAtAndForgottenOnceRecorded(t *testing.T) {
 	assert.Equal(t, wire.Capacity{Concurrency: 1, Queue: 1}, l.Status().Capacity)
 	assert.Equal(t, wire.AgentReady, l.Status().Agent.State)
 
-	require.NoError(t, l.Send(request(l, "a", 1, secretGoal), 99))
+	require.NoError(t, l.Send(request(l, "a", 1, secretGoal), 0))
 	eventually(t, "finished on the feed", func() bool { _, s := seen(l, "a", 1); return s == wire.StateFinished })
 	a := idle(t, l, "a", 1)
 	assert.Equal(t, delivery.Sent{Count: 1, Outcome: delivery.SendAccepted}, a.Sent)
@@ -51,8 +51,8 @@ func TestAShortRunIsDeliveredLookedAtAndForgottenOnceRecorded(t *testing.T) {
 func TestTheSameAttemptSentAgainHasOneEffect(t *testing.T) {
 	h := harness.Start(t, harness.Options{})
 	l := verifiedLink(t, testConfig(t, h.Address))
-	for range 5 {
-		require.NoError(t, l.Send(request(l, "a", 1, harness.HoldPrefix+"it"), 99))
+	for begun := range 5 {
+		require.NoError(t, l.Send(request(l, "a", 1, harness.HoldPrefix+"it"), begun))
 		idle(t, l, "a", 1)
 	}
 	a := idle(t, l, "a", 1)
@@ -119,6 +119,60 @@ func TestLookTellsWhatTheHarnessDoesNotKnow(t *testing.T) {
 	assert.Equal(t, runRef("b"), a.Seen.Run, "the harness does not know the name of what it voided unseen, we do")
 }
 
+// Rows 7 and 8: two controllers at once. That the target did not have an attempt proves nothing once somebody else has sent it: neither
+// what was told before, nor an answer that is still on its way.
+func TestAnAbsenceIsOldOnceSomebodyElseHasSentTheAttempt(t *testing.T) {
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	var late atomic.Bool
+	h := harness.Start(t, harness.Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != http.MethodGet || r.URL.Path == wire.RunsPath || !late.CompareAndSwap(true, false) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			answer := httptest.NewRecorder()
+			next.ServeHTTP(answer, r)
+			asked <- struct{}{}
+			<-goOn
+			maps.Copy(w.Header(), answer.Header())
+			w.WriteHeader(answer.Code)
+			_, _ = w.Write(answer.Body.Bytes())
+		})
+	}})
+	l, other := verifiedLink(t, testConfig(t, h.Address)), verifiedLink(t, testConfig(t, h.Address))
+	key := Key{RunUID: "uid-a", Attempt: 1}
+	require.NoError(t, l.Look(runRef("a"), 1))
+	require.True(t, idle(t, l, "a", 1).Absent)
+	l.Doubt(key)
+	a, _ := l.Snapshot(key)
+	assert.False(t, a.Absent, "told before")
+	lookLate := func(meanwhile func()) Attempt {
+		late.Store(true)
+		require.NoError(t, l.Look(runRef("a"), 1))
+		<-asked
+		meanwhile()
+		goOn <- struct{}{}
+		return idle(t, l, "a", 1)
+	}
+	assert.True(t, lookLate(func() {}).Absent)
+	assert.False(t, lookLate(func() { l.Doubt(key) }).Absent, "told late")
+	a = lookLate(func() {
+		require.NoError(t, other.Send(request(other, "a", 1, harness.HoldPrefix+"it"), 0))
+		eventually(t, "told by the feed", func() bool { _, s := seen(l, "a", 1); return s == wire.StateRunning })
+	})
+	assert.False(t, a.Absent, "overtaken by the feed")
+	assert.NotNil(t, a.Seen)
+}
+
+// A book that made room has lost a send of which the caller remembers that it may have left: what is sent now is not the first.
+func TestASendThatTheBookHasLostStillCounts(t *testing.T) {
+	l, err := New(testConfig(t, "127.0.0.1:1")) // not started: nothing leaves
+	require.NoError(t, err)
+	defer l.Close()
+	require.NoError(t, l.Send(request(l, "a", 1, secretGoal), 1))
+	assert.Equal(t, 2, idle(t, l, "a", 1).Sent.Count)
+}
+
 // Row 10: the reply to the POST is lost. It may have been accepted, and the same attempt sent again says so.
 func TestADroppedReplyIsUnknownUntilTheSameAttemptWasSentAgain(t *testing.T) {
 	var drop atomic.Bool
@@ -136,7 +190,7 @@ func TestADroppedReplyIsUnknownUntilTheSameAttemptWasSentAgain(t *testing.T) {
 	l := verifiedLink(t, testConfig(t, h.Address))
 	r := request(l, "a", 1, harness.HoldPrefix+"it")
 	drop.Store(true)
-	require.NoError(t, l.Send(r, 99))
+	require.NoError(t, l.Send(r, 0))
 	a := idle(t, l, "a", 1)
 	assert.Equal(t, delivery.Sent{Count: 1, Outcome: delivery.SendUnknown, Message: a.Sent.Message}, a.Sent)
 	drop.Store(false)
@@ -165,7 +219,7 @@ func TestASecondSendThatIsRefusedKeepsItsCount(t *testing.T) {
 		})
 	}})
 	l := verifiedLink(t, testConfig(t, h.Address))
-	require.NoError(t, l.Send(request(l, "a", 1, secretGoal), 99))
+	require.NoError(t, l.Send(request(l, "a", 1, secretGoal), 0))
 	assert.Equal(t, delivery.SendUnknown, idle(t, l, "a", 1).Sent.Outcome)
 	refuse.Store(true)
 	h.Runner.Set(wire.AgentDown)

@@ -20,6 +20,9 @@ func (w *world) checkWrite(was, is stored) {
 		at, ran := w.began[key{old.UID, old.Attempt}]
 		require.True(w.t, ran && spent > 0 && spent <= w.now.Sub(at), "R28: %s was said to have been running for %s", old.UID, spent)
 	}
+	if run.Losses > old.Losses && !run.Terminal { // the ends are truthful's
+		w.lost(old)
+	}
 	switch {
 	case run.Live() && old.Live():
 		want := old.Reservation
@@ -36,6 +39,14 @@ func (w *world) checkWrite(was, is stored) {
 		w.truthful(is)
 		w.honest(run.UID)
 	}
+}
+
+// lost: an attempt counts as lost only where it can be: another start follows, whatever becomes of this one.
+func (w *world) lost(run delivery.Run) {
+	h := w.byUID(run.PodUID)
+	a := h.book[key{run.UID, run.Attempt}]
+	require.True(w.t, !h.exists || h.failed || h.journal != run.Journal || a != nil && a.State == wire.StateFinished,
+		"attempt %d of %s counts as lost, and its target is there and has not ended it", run.Attempt, run.UID)
 }
 
 // truthful: a record says what happened, or that it is not known only where it cannot be.

@@ -28,7 +28,8 @@ type link struct {
 // note is what a controller remembers of one attempt.
 type note struct {
 	delivery.Observed
-	pod *harness
+	pod      *harness
+	accepted bool // seen in the status: what was said to be absent before may be there
 }
 
 // controller is one process: a cache of which each kind lags by itself, and memory that dies with it.
@@ -136,6 +137,9 @@ func (w *world) observe(c *controller, s stored) (*note, delivery.Observed) {
 		return n, delivery.Observed{Self: c.name, AgentGone: obs.AgentGone, CancelSince: n.CancelSince}
 	}
 	n.pod = w.byUID(run.PodUID)
+	if accepted := !run.AcceptedAt.IsZero(); accepted && !n.accepted {
+		n.accepted, n.Absent, obs.Absent = true, false, false
+	}
 	if l := c.links[n.pod]; l == nil {
 		obs.Link, obs.LastContact = delivery.LinkNone, n.Since
 	} else {

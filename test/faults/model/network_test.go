@@ -19,6 +19,7 @@ type request struct {
 	caller *controller
 	link   *link
 	orphan bool
+	doubts bool // it was begun before its caller saw that the attempt was accepted
 }
 
 type reply struct {
@@ -36,7 +37,7 @@ func (w *world) call(c *controller, run delivery.Run, n *note, action delivery.A
 	r := &request{action: action, key: key{run.UID, run.Attempt}, pod: n.pod, boot: l.boot, caller: c, link: l, within: time.Duration(delivery.StartWithin(w.now, run)) * time.Second,
 		body: wire.DeliveryRequest{Run: wire.RunRef{Namespace: run.Namespace, Name: run.Name, UID: run.UID}, Attempt: run.Attempt, Journal: run.Journal, Goal: goalOf(run.UID),
 			Target: wire.Target{Name: run.PodName, UID: run.PodUID}}}
-	n.InFlight = true
+	n.InFlight, r.doubts = true, !n.accepted
 	if action == delivery.ActionSend {
 		n.Sent.Count++
 		n.Absent = false
@@ -95,7 +96,7 @@ func (w *world) done(r *request, answer reply) {
 	case delivery.ActionSend:
 		n.Sent.Outcome, n.Sent.Code = delivery.Classify(answer.Reply), answer.Code
 	case delivery.ActionLook:
-		if answer.Code == wire.CodeUnknown {
+		if answer.Code == wire.CodeUnknown && r.doubts != n.accepted {
 			n.Absent, n.Seen, n.SeenJournal = true, nil, answer.journal
 		}
 	default:

@@ -190,6 +190,8 @@ type Sent struct {
 	Code wire.Code
 	// Message for people: why it was not taken or rejected.
 	Message string
+	// RetryAt is when the target asked to be tried again; zero when it did not. It is about deliveries: a void need not wait for it.
+	RetryAt time.Time
 }
 
 // PodRead is what a live read of the target's Pod said.

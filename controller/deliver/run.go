@@ -148,7 +148,7 @@ func (r runReconciler) intend(ctx context.Context, run *hearthv1.AgentRun, at en
 // givenBack clears up after a reservation that is over, and has the run assigned again.
 func (r runReconciler) givenBack(run *hearthv1.AgentRun, value delivery.Run, obs delivery.Observed) {
 	if obs.Sent.Count > 0 && obs.Sent.Outcome == delivery.SendNotTaken {
-		r.memory.refusedBy(value.PodUID, r.now(), obs.NotBefore, r.jitter())
+		r.memory.refusedBy(value.PodUID, r.now(), obs.Sent.RetryAt, r.jitter())
 	}
 	if link, open := r.links.Get(value.PodUID); open {
 		link.Forget(client.Key{RunUID: value.UID, Attempt: value.Attempt})

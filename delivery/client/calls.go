@@ -27,7 +27,13 @@ func (l *Link) send(ctx context.Context, c command, s Status) (done bool, retry 
 	outcome := delivery.Classify(delivery.Reply{Verified: true, Status: r.status, Code: p.Code})
 	if outcome != delivery.SendAccepted {
 		l.sent(c, outcome, p.Code, p.Detail)
-		return false, retryAfter(r.retryAfter)
+		asked := retryAfter(r.retryAfter)
+		if outcome == delivery.SendNotTaken && asked > 0 {
+			// What comes next is the void, and the run goes elsewhere: only this target is left alone that long (row 28).
+			l.update(c, func(e *entry) { e.Sent.RetryAt = l.cfg.Now().Add(asked) })
+			return true, 0
+		}
+		return false, asked
 	}
 	if !l.learnOne(c, r, s.Journal) {
 		l.sent(c, delivery.SendUnknown, "", "the answer is about another attempt")
@@ -39,7 +45,9 @@ func (l *Link) send(ctx context.Context, c command, s Status) (done bool, retry 
 }
 
 func (l *Link) sent(c command, outcome delivery.SendOutcome, code wire.Code, message string) {
-	l.update(c, func(e *entry) { e.Sent.Outcome, e.Sent.Code, e.Sent.Message = outcome, code, message })
+	l.update(c, func(e *entry) {
+		e.Sent.Outcome, e.Sent.Code, e.Sent.Message, e.Sent.RetryAt = outcome, code, message, time.Time{}
+	})
 }
 
 // look GETs an attempt. Only the target's own "unknown", asked after the last send ended, says that it is not there.

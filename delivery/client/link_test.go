@@ -77,7 +77,8 @@ func TestRefusalsAreTold(t *testing.T) {
 	a := idle(t, l, "c", 1)
 	assert.Equal(t, delivery.SendNotTaken, a.Sent.Outcome)
 	assert.Equal(t, wire.CodeBusy, a.Sent.Code)
-	assert.GreaterOrEqual(t, a.NotBefore.Sub(before), delivery.MinBackoff, "Retry-After is honoured")
+	assert.GreaterOrEqual(t, a.Sent.RetryAt.Sub(before), delivery.MinBackoff, "Retry-After is honoured")
+	assert.True(t, a.NotBefore.IsZero(), "it is about deliveries: the void that lets the run go elsewhere does not wait for it (rows 19, 28)")
 
 	bad := request(l, "d", 1, secretGoal)
 	bad.Limits = &wire.Limits{ActiveSeconds: new(int64)}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 
@@ -22,6 +23,27 @@ const (
 	succeeded = "Succeeded"
 	endless   = "say: begun ;; mute:" // obeys a cancel, and nothing else ends it
 )
+
+// reviewers is a World with a controller and an Agent whose n Pods take work.
+func reviewers(t *testing.T, n int, o rig.Options) (*rig.World, *rig.Controller, []*rig.Pod) {
+	t.Helper()
+	w := rig.New(t, o)
+	c := w.Controller()
+	w.Agent("reviewer", func(a *hearthv1.Agent) { replicas := int32(n); a.Spec.Replicas = &replicas }) //nolint:gosec // a few
+	return w, c, w.Ready("reviewer", n)
+}
+
+// once asserts that a run succeeded by its first attempt, which was started once.
+func once(t *testing.T, w *rig.World, got *hearthv1.AgentRun) {
+	t.Helper()
+	assert.Equal(t, hearthv1.PhaseSucceeded, got.Status.Phase, "%s: %s", got.Status.Reason, got.Status.Message)
+	assert.Equal(t, int64(1), got.Status.Delivery.Attempt)
+	assert.Len(t, w.EffectsOf(got), 1)
+}
+
+func named(w *rig.World, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: w.Namespace, Name: name}
+}
 
 // room sets how much an Agent's Pods carry out at once and hold.
 func room(concurrency, queue int32) func(*hearthv1.Agent) {
@@ -79,5 +101,5 @@ func change(t *testing.T, w *rig.World, agent string, edit func(*hearthv1.Agent)
 func held(t *testing.T) (goal string, release func()) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "release")
-	return "wait: " + file, func() { assert.NoError(t, os.WriteFile(file, nil, 0o600)) }
+	return "wait: " + file + " ;; say: released", func() { assert.NoError(t, os.WriteFile(file, nil, 0o600)) }
 }

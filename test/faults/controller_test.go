@@ -3,7 +3,6 @@
 package faults_test
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -16,30 +15,6 @@ import (
 	"github.com/hearthdev/hearth/test/faults/netfault"
 	"github.com/hearthdev/hearth/test/faults/rig"
 )
-
-// reviewers is a World with a controller and an Agent whose n Pods take work.
-func reviewers(t *testing.T, n int, o rig.Options) (*rig.World, *rig.Controller, []*rig.Pod) {
-	t.Helper()
-	w := rig.New(t, o)
-	c := w.Controller()
-	w.Agent("reviewer", func(a *hearthv1.Agent) { replicas := int32(n); a.Spec.Replicas = &replicas }) //nolint:gosec // a few
-	return w, c, w.Ready("reviewer", n)
-}
-
-// once asserts that a run succeeded by its first attempt, which was started once.
-func once(t *testing.T, w *rig.World, got *hearthv1.AgentRun) {
-	t.Helper()
-	assert.Equal(t, hearthv1.PhaseSucceeded, got.Status.Phase, "%s: %s", got.Status.Reason, got.Status.Message)
-	assert.Equal(t, int64(1), got.Status.Delivery.Attempt)
-	assert.Len(t, w.EffectsOf(got), 1)
-}
-
-// gate is a file for which a goal waits, and what opens it.
-func gate(t *testing.T) (goal string, open func()) {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "gate")
-	return "wait: " + file + " ;; say: through", func() { require.NoError(t, os.WriteFile(file, nil, 0o600)) }
-}
 
 func TestRow01_KilledBeforeTheReservation(t *testing.T) {
 	t.Parallel()
@@ -75,7 +50,7 @@ func TestRow03_KilledAfterTheBytesLeft(t *testing.T) {
 	t.Parallel()
 	w, _, pods := reviewers(t, 1, rig.Options{})
 	hold := w.Hold(crashpoint.AfterBytesSent)
-	goal, open := gate(t)
+	goal, open := held(t)
 	run := w.Run("reviewer", goal)
 	hold.Wait().Kill()
 	assert.Equal(t, 1, pods[0].Reached(crashpoint.AfterWrite("accept")), "the harness has it")
@@ -92,7 +67,7 @@ func TestRow03_KilledAfterTheBytesLeftAndItsPodIsOutOfReach(t *testing.T) {
 	t.Parallel()
 	w, _, pods := reviewers(t, 2, rig.Options{})
 	hold := w.Hold(crashpoint.AfterBytesSent)
-	goal, open := gate(t)
+	goal, open := held(t)
 	run := w.Run("reviewer", goal)
 	hold.Wait().Kill()
 	reserved := w.Get(run).Status.Delivery
@@ -117,7 +92,7 @@ func TestRow04_KilledAfterTheAcceptWasTold(t *testing.T) {
 	t.Parallel()
 	w, _, pods := reviewers(t, 1, rig.Options{})
 	hold := w.Hold(crashpoint.AfterAccepted)
-	goal, open := gate(t)
+	goal, open := held(t)
 	run := w.Run("reviewer", goal)
 	hold.Wait().Kill()
 	w.Controller()
@@ -131,7 +106,7 @@ func TestRow04_KilledAfterTheAcceptWasTold(t *testing.T) {
 func TestRow05_NoControllerWhileItRuns(t *testing.T) {
 	t.Parallel()
 	w, c, pods := reviewers(t, 1, rig.Options{})
-	goal, open := gate(t)
+	goal, open := held(t)
 	run := w.Run("reviewer", goal)
 	w.Await(run, hearthv1.ReasonRunning)
 	c.Kill()
@@ -141,7 +116,7 @@ func TestRow05_NoControllerWhileItRuns(t *testing.T) {
 	w.Controller()
 	got := w.Ended(run)
 	once(t, w, got)
-	assert.Equal(t, "through", got.Status.Output.Value)
+	assert.Equal(t, "released", got.Status.Output.Value)
 }
 
 func TestRow06_KilledBetweenResultAndRecord(t *testing.T) {

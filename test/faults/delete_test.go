@@ -8,17 +8,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/internal/crashpoint"
 	"github.com/hearthdev/hearth/test/faults/rig"
 )
-
-func named(w *rig.World, name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: w.Namespace, Name: name}
-}
 
 // how is what becomes of the controller around a delete.
 type how string

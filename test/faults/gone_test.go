@@ -75,7 +75,7 @@ func TestRow51_OurLabelIsTakenAway(t *testing.T) {
 			w.Agent("reviewer")
 			pod := w.Ready("reviewer", 1)[0]
 			goal, release := held(t)
-			run := w.Run("reviewer", goal+" ;; say: the result")
+			run := w.Run("reviewer", goal)
 			w.Await(run, hearthv1.ReasonRunning)
 			if restart {
 				c.Kill()

@@ -76,7 +76,7 @@ func cancelled(_ *testing.T, w *rig.World, _ *rig.Pod, kill func()) *hearthv1.Ag
 // cancelledEarly cancels a run that waits in the harness behind another.
 func cancelledEarly(t *testing.T, w *rig.World, _ *rig.Pod, kill func()) *hearthv1.AgentRun {
 	t.Helper()
-	goal, open := gate(t)
+	goal, open := held(t)
 	first := w.Run("reviewer", goal)
 	w.Await(first, hearthv1.ReasonRunning)
 	second := w.Run("reviewer", endless) // its start may come before the cancel is tried again

@@ -14,30 +14,59 @@ import (
 	"github.com/hearthdev/hearth/test/faults/rig"
 )
 
-// Row 39: the Agent changes while one run works, one waits in the harness and one waits for a target. All three are done, each once; what
-// worked finishes where it was, and what had no target goes to the new Pod.
-func TestRow39_RecastWhileRunsAreRunningQueuedAndWaiting(t *testing.T) {
+// Row 39: the Agent's template changes while a run is at work, one is queued in the same harness and one waits. The old Pod ends what it
+// has; what waited goes to the new one.
+func TestRow39_RecastWithWorkAtHand(t *testing.T) {
 	t.Parallel()
 	w := rig.New(t, rig.Options{})
 	w.Controller()
 	w.Agent("reviewer", room(1, 1))
 	old := w.Ready("reviewer", 1)[0]
-	goal, release := held(t)
-	runs := w.Run("reviewer", goal+" ;; say: finished")
-	w.Await(runs, hearthv1.ReasonRunning)
-	queued := w.Run("reviewer", "say: it was queued")
+	goal, open := held(t)
+	running := w.Run("reviewer", goal)
+	begun(t, w, running)
+	queued := w.Run("reviewer", "say: queued")
 	w.Await(queued, hearthv1.ReasonQueued)
-	waits := w.Run("reviewer", "say: it waited")
+	waits := w.Run("reviewer", "say: waited")
 	w.Await(waits, hearthv1.ReasonTargetBusy)
-	change(t, w, "reviewer", variable("AGENT_NAME", "another"))
-	release()
-	assert.Equal(t, old.UID, w.Await(runs, succeeded).Status.Delivery.PodUID)
-	w.Await(queued, succeeded)
-	w.Await(waits, succeeded)
-	for _, run := range []*hearthv1.AgentRun{runs, queued, waits} {
-		assert.Len(t, w.EffectsOf(run), 1, run.Name)
+	change(t, w, "reviewer", variable("CHANGED", "1"))
+	got := w.Ended(waits)
+	once(t, w, got)
+	assert.NotEqual(t, old.UID, got.Status.PodUID)
+	open()
+	for _, run := range []*hearthv1.AgentRun{running, queued} {
+		got := w.Ended(run)
+		once(t, w, got)
+		assert.Equal(t, old.UID, got.Status.PodUID)
 	}
-	w.Eventually("the end of the old Pod", old.Gone)
+	w.Eventually("the old one goes", old.Gone)
+}
+
+// Row 39, without the time for it: what is at work is cancelled by the drain, and says so; what had not begun goes to the new one, and no
+// loss is counted.
+func TestRow39_RecastThatDoesNotWait(t *testing.T) {
+	t.Parallel()
+	w := rig.New(t, rig.Options{})
+	w.Controller()
+	w.Agent("reviewer", room(1, 1), func(a *hearthv1.Agent) {
+		a.Spec.DrainTimeoutSeconds = ptr.To[int64](1)
+		a.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](36) // one second to drain
+	})
+	old := w.Ready("reviewer", 1)[0]
+	running := w.Run("reviewer", endless)
+	begun(t, w, running)
+	queued := w.Run("reviewer", "say: queued")
+	w.Await(queued, hearthv1.ReasonQueued)
+	change(t, w, "reviewer", variable("CHANGED", "1"))
+	got := w.Ended(running)
+	assert.Equal(t, hearthv1.ReasonCancelled, got.Status.Reason)
+	assert.Contains(t, got.Status.Message, "the harness was drained before the run ended")
+	got = w.Ended(queued)
+	assert.Equal(t, hearthv1.PhaseSucceeded, got.Status.Phase, "%s: %s", got.Status.Reason, got.Status.Message)
+	assert.NotEqual(t, old.UID, got.Status.PodUID)
+	assert.Zero(t, got.Status.Delivery.Losses)
+	assert.Len(t, w.EffectsOf(queued), 1)
+	w.Eventually("the old one goes", old.Gone)
 }
 
 // Row 39: the run is reserved and nothing was sent when the controller is killed and the Agent changes. The next controller does it, once.
@@ -67,7 +96,7 @@ func TestRow38_ADrainThatIsLongEnough(t *testing.T) {
 	w.Agent("reviewer", room(1, 1))
 	pod := w.Ready("reviewer", 1)[0]
 	goal, release := held(t)
-	run := w.Run("reviewer", goal+" ;; say: handed over")
+	run := w.Run("reviewer", goal)
 	w.Await(run, hearthv1.ReasonRunning)
 	queued := w.Run("reviewer", "say: by the next")
 	w.Await(queued, hearthv1.ReasonQueued)
@@ -75,7 +104,7 @@ func TestRow38_ADrainThatIsLongEnough(t *testing.T) {
 	w.Eventually("the beginning of the drain", func() bool { return pod.Object().DeletionTimestamp != nil })
 	release()
 	got := w.Await(run, succeeded)
-	assert.Contains(t, got.Status.Output.Value, "handed over")
+	assert.Equal(t, "released", got.Status.Output.Value)
 	assert.Equal(t, pod.UID, got.Status.Delivery.PodUID)
 	assert.NotEqual(t, pod.UID, w.Await(queued, succeeded).Status.Delivery.PodUID)
 	assert.Len(t, w.EffectsOf(run), 1)

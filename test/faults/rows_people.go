@@ -55,7 +55,7 @@ func peopleRows() []Row { //nolint:funlen // a table
 			)},
 		{36, `secret deleted or replaced under a live standing run`,
 			`existing work untouched; link reopened or a clear condition`, places(
-				at(Processes, "test/faults", "TestRow36_TheSecretIsDeletedUnderALiveRun", "TestRow36_TheSecretIsDeletedUnderALivePod"),
+				at(Processes, "test/faults", "TestRow36_TheSecretIsDeletedUnderALivePod"),
 				at(API, "controller/agent", "TestARunThatLostItsSecretIsReplaced"),
 				at(Decision, "controller/agent", "TestDecideBringsTheStandingRunsToWhatTheAgentSays"),
 				at(Decision, "delivery", "TestNotTaken"),
@@ -85,7 +85,7 @@ func peopleRows() []Row { //nolint:funlen // a table
 			)},
 		{39, `recast while a run is queued, reserved, running`,
 			`queued waits, reserved returns, running finishes, is cancelled by the drain, or TargetLost`, places(
-				at(Processes, "test/faults", "TestRow39_RecastWithWorkAtHand", "TestRow39_RecastThatDoesNotWait", "TestRow39_RecastWhileRunsAreRunningQueuedAndWaiting", "TestRow39_RecastWhileARunIsReserved"),
+				at(Processes, "test/faults", "TestRow39_RecastWithWorkAtHand", "TestRow39_RecastThatDoesNotWait", "TestRow39_RecastWhileARunIsReserved"),
 				at(Kubelet, "test/e2e", "TestRollingUnderLoad", "TestDrainTimeout"),
 				at(API, "controller/agent", "TestARunInFlightEndsOnTheOldPodAndTheNextGoesToTheNew", "TestScalingDownLosesNoQueue"),
 				at(Decision, "delivery", "TestAssignPrefersItsGenerationThenFreeThenLeastLoadedThenName", "TestNotTaken", "TestTheTargetFails"),

@@ -45,7 +45,7 @@ func restRows() []Row {
 			)},
 		{54, `accepted, recorded, harness restarted, then the same attempt sent by a frozen leader`,
 			`200 or 410; never run again`, places(
-				at(Processes, "test/faults", "TestRow54_AFrozenLeaderSendsWhatWasRecordedAndForgotten", "TestRow54_SentAgainAfterItWasRecorded"),
+				at(Processes, "test/faults", "TestRow54_AFrozenLeaderSendsWhatWasRecordedAndForgotten"),
 				at(Processes, "cmd/harness", "TestAKilledHarnessKeepsWhatItPromised"),
 				at(Component, "delivery/journal", "TestARestartSettlesWhatTheLastBootLeft"),
 				at(Component, "delivery/server", "TestASecondDeliveryIsToldWhatIsKnown", "TestAForgottenAttemptIsGoneAndNeverRunsAgain"),
@@ -54,7 +54,7 @@ func restRows() []Row {
 			)},
 		{55, `reply to the accept lost, then the harness answers 503 to the second send`,
 			`not given back; resolved on the same Pod`, places(
-				at(Processes, "test/faults", "TestRow55_TheAcceptsReplyIsLostAndTheHarnessDrains", "TestRow55_TheAnswerIsLostAndThenItDrains"),
+				at(Processes, "test/faults", "TestRow55_TheAcceptsReplyIsLostAndTheHarnessDrains"),
 				at(Component, "delivery/client", "TestASecondSendThatIsRefusedKeepsItsCount"),
 				at(Component, "delivery/server", "TestASecondDeliveryIsToldWhatIsKnown"),
 				at(Decision, "controller/deliver", "TestWhatALinkForgotMayHaveLeft"),

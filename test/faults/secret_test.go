@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -26,18 +27,44 @@ func TestRow36_TheSecretIsDeletedUnderALivePod(t *testing.T) {
 	w.Agent("reviewer", func(a *hearthv1.Agent) { a.Spec.DrainTimeoutSeconds = ptr.To[int64](1) }) // nobody can ask it whether it is empty
 	old := w.Ready("reviewer", 1)[0]
 	goal, release := held(t)
-	run := w.Run("reviewer", goal+" ;; say: untouched")
+	run := w.Run("reviewer", goal)
 	w.Await(run, hearthv1.ReasonRunning)
 	deleteSecret(t, w, old)
+	old.Proxy.Cut() // the connection is made anew
 	release()
 	got := w.Await(run, succeeded)
-	assert.Contains(t, got.Status.Output.Value, "untouched")
+	assert.Equal(t, "released", got.Status.Output.Value)
 	assert.Equal(t, old.UID, got.Status.Delivery.PodUID)
 	assert.Len(t, w.EffectsOf(run), 1)
 	works(t, w, "reviewer")
 	c.Kill()
 	w.Controller()
 	replaced(t, w, old)
+}
+
+// Rows 36 and 48: the container restarts after its Secret is gone. It cannot come back, which is said; it gets no more work and is replaced,
+// and what waited goes to the new one.
+func TestRow48_TheContainerRestartsAfterItsSecretIsGone(t *testing.T) {
+	t.Parallel()
+	w, _, pods := reviewers(t, 1, rig.Options{})
+	works(t, w, "reviewer")
+	old := pods[0]
+	deleteSecret(t, w, old)
+	old.Kill()
+	waits := w.Run("reviewer", "say: elsewhere")
+	w.Eventually("the loss is said", func() bool {
+		run := &hearthv1.AgentRun{}
+		if w.Admin.Get(t.Context(), named(w, old.Name), run) != nil {
+			return false
+		}
+		c := meta.FindStatusCondition(run.Status.Conditions, hearthv1.AgentRunConditionCredentialReady)
+		return c != nil && c.Reason == hearthv1.ReasonCredentialLost && run.Status.CordonedAt != nil
+	})
+	got := w.Ended(waits)
+	assert.Equal(t, hearthv1.PhaseSucceeded, got.Status.Phase)
+	assert.NotEqual(t, old.UID, got.Status.PodUID)
+	assert.Len(t, w.EffectsOf(waits), 1)
+	w.Eventually("the old one goes", old.Gone)
 }
 
 // Row 48: the container ends after its Secret is gone. It cannot be started again; what it ran is lost or interrupted, never left.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +35,8 @@ func (w *World) Allow(name invariant.Name, text string) {
 // Sample remembers what the living controllers and harnesses hold now. What they hold at the test's end is compared with it.
 func (w *World) Sample() {
 	samples := w.samples()
+	_, err := w.secrets()
+	require.NoError(w.t, err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, s := range samples {

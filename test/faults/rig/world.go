@@ -59,6 +59,8 @@ type World struct {
 	numbered    int
 	allowed     []invariant.Violation
 	before      map[string]invariant.Sample // of processes, by name
+
+	confidential map[string]string // what Secrets held, by name and key
 }
 
 // New makes a World. When the test ends, everything that it started is ended, and the invariants are checked.
@@ -67,7 +69,7 @@ func New(t testing.TB, o Options) *World {
 	built, err := builds()
 	require.NoError(t, err)
 	shared.start(t)
-	w := &World{t: t, options: o, built: built, Config: server.Admin(t), Admin: server.Client(t), tokens: map[string]types.UID{}, before: map[string]invariant.Sample{}}
+	w := &World{t: t, options: o, built: built, Config: server.Admin(t), Admin: server.Client(t), tokens: map[string]types.UID{}, before: map[string]invariant.Sample{}, confidential: map[string]string{}}
 	w.Namespace = server.Namespace(t)
 	w.User = server.ClientAsGroup(t, "someone", "system:masters")
 	w.dir, err = os.MkdirTemp("", "rig-") //nolint:usetesting // the path of a socket must be short
@@ -157,19 +159,21 @@ func sortedPods(pods map[types.UID]*Pod) []*Pod {
 	return slices.SortedFunc(maps.Values(pods), func(a, b *Pod) int { return a.order - b.order })
 }
 
-// secrets are the values of all Secrets of the namespace, by name and key.
+// secrets are the values of all Secrets of the namespace, by name and key: those that there are, and those of the Pods that were ready
+// once, which may be gone by now and are no less secret.
 func (w *World) secrets() (map[string]string, error) {
 	var list corev1.SecretList
 	if err := w.Admin.List(w.ctx, &list, client.InNamespace(w.Namespace)); err != nil {
 		return nil, fmt.Errorf("read the Secrets: %w", err)
 	}
-	values := map[string]string{}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, s := range list.Items {
 		for key, value := range s.Data {
 			if len(value) > 0 { // no goal is no secret
-				values[s.Name+"/"+key] = string(value)
+				w.confidential[fmt.Sprintf("%s/%s (%s)", s.Name, key, s.UID)] = string(value)
 			}
 		}
 	}
-	return values, nil
+	return maps.Clone(w.confidential), nil
 }

@@ -39,6 +39,7 @@ e2e: setup ## end-to-end tests on a real kubelet with real goose (root)
 .PHONY: faults
 faults: setup envtest-assets ## every fault row against real processes (root; SHORT=-short leaves out what takes long)
 	@KUBEBUILDER_ASSETS=$$(hack/cluster/cluster assets) go test -tags faults -count=1 -timeout 20m -parallel 8 $(SHORT) ./test/faults
+	@KUBEBUILDER_ASSETS=$$(hack/cluster/cluster assets) go test -tags faults -count=1 -timeout 5m -v -run '^TestHungTargetsLeaveTheNextOneItsLatency$$' $(SHORT) ./controller/deliver
 
 .PHONY: mutants
 mutants: setup envtest-assets ## every protection taken away in turn: the tests that are named for it must be red (MUTANT= a regular expression)

@@ -64,11 +64,13 @@ type world struct {
 	// scheme and backend of the standing runs made from now on; HTTPS and Pod unless set.
 	scheme  hearthv1.DeliveryScheme
 	backend hearthv1.Backend
+	// limits of controllers started from now on.
+	limits client.Timeouts
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, ns: api.Namespace(t), kube: api.Client(t)}
+	w := &world{t: t, ns: api.Namespace(t), kube: api.Client(t), limits: client.Timeouts{Dial: time.Second, Call: time.Second}}
 	w.agent = &hearthv1.Agent{
 		ObjectMeta: metav1.ObjectMeta{Name: "reviewer", Namespace: w.ns},
 		Spec:       hearthv1.AgentSpec{GoalTemplate: "${goal}", Runtime: runtime(), Template: template()},
@@ -319,7 +321,7 @@ func (w *world) controllerAt(now func() time.Time) *process {
 	require.NoError(w.t, err)
 	p.loads, err = deliver.SetupWithManager(mgr, deliver.Options{
 		Links: deliver.NewLinks(), Now: now, Log: slog.New(slog.DiscardHandler),
-		Timeouts: client.Timeouts{Dial: time.Second, Call: time.Second},
+		Timeouts: w.limits,
 	})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // ended by stop

@@ -22,7 +22,7 @@ func networkRows() []Row {
 		{26, `half-open TCP, dropped packets`,
 			`other Pods unaffected; recovery within two polls`, places(
 				at(Processes, "test/faults", "TestNothingBlocks"),
-				at(API, "controller/deliver", "TestHungTargetsDelayNobodyElse"),
+				at(API, "controller/deliver", "TestHungTargetsDelayNobodyElse", "TestHungTargetsLeaveTheNextOneItsLatency"),
 				at(Component, "delivery/client", "TestAHalfOpenPeerCostsABoundedWait"),
 			)},
 		{27, `a stranger answers on the Pod's address, with any status`,
@@ -41,7 +41,7 @@ func networkRows() []Row {
 			)},
 		{28, `429 for 1,000 runs; 503 storm`,
 			`no loss counted; other Agents keep their latency`, places(
-				at(API, "controller/deliver", "TestBusyIsNoLoss", "TestHungTargetsDelayNobodyElse"),
+				at(API, "controller/deliver", "TestBusyIsNoLoss", "TestHungTargetsDelayNobodyElse", "TestHungTargetsLeaveTheNextOneItsLatency"),
 				at(Decision, "delivery", "TestARefusalSaysWhy", "TestNotTaken"),
 			)},
 		{29, `API server down 5 min mid-run`,

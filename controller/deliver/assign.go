@@ -114,16 +114,17 @@ func (a assignReconciler) sent(run *hearthv1.AgentRun, r delivery.Reservation) {
 }
 
 // unwritten counts the writes of a pass that one run lost and the others need not wait for.
-type unwritten struct{ lost, held atomic.Int32 }
+type unwritten struct{ soon, later atomic.Int32 }
 
 // because gives the errors back that the pass ends with.
 func (u *unwritten) because(err error) error {
 	_, held := record.HeldFor(err)
+	wait, lost := lostRace(err)
 	switch {
-	case held:
-		u.held.Add(1)
-	case lostRace(err):
-		u.lost.Add(1)
+	case lost && wait == soon:
+		u.soon.Add(1)
+	case lost, held:
+		u.later.Add(1)
 	default:
 		return err
 	}
@@ -133,9 +134,9 @@ func (u *unwritten) because(err error) error {
 // next is when to look again for them; zero is never.
 func (u *unwritten) next() time.Duration {
 	switch {
-	case u.lost.Load() > 0:
+	case u.soon.Load() > 0:
 		return soon
-	case u.held.Load() > 0:
+	case u.later.Load() > 0:
 		return again
 	}
 	return 0

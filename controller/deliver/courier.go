@@ -25,7 +25,7 @@ import (
 const (
 	// again is when a pass is repeated that met a full queue or could not read what it needed.
 	again = time.Second
-	// soon is when a pass is repeated that lost a race: what it read was old, and the event of the newer may be past already.
+	// soon is when a pass is repeated that lost a race and has read the newer: the event of that may be past already.
 	soon = 20 * time.Millisecond
 	// writers is how many status writes of one assignment are under way at once.
 	writers = 16
@@ -65,7 +65,11 @@ type place struct {
 // write updates a run's status under its resource version and keeps what came back.
 func (c *courier) write(ctx context.Context, run *hearthv1.AgentRun) error {
 	if err := c.kube.Status().Update(ctx, run); err != nil {
-		return fmt.Errorf("update the status of run %s: %w", run.Name, err)
+		err = fmt.Errorf("update the status of run %s: %w", run.Name, err)
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			return &outrun{error: err, wait: c.catchUp(ctx, run)}
+		}
+		return err
 	}
 	c.newest.put(run)
 	return nil
@@ -159,9 +163,6 @@ func targetOf(r *hearthv1.AgentRun) string {
 }
 
 func (c *courier) jitter() float64 { return rand.Float64() } //nolint:gosec // spreads retries, protects nothing
-
-// lostRace: what was written about is not the newest any more, so nothing was written.
-func lostRace(err error) bool { return apierrors.IsConflict(err) || apierrors.IsNotFound(err) }
 
 // at is the result that asks again at a time; zero asks never.
 func at(now, t time.Time) ctrl.Result {

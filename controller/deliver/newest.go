@@ -10,8 +10,8 @@ import (
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 )
 
-// newest keeps what our own writes returned until the cache has caught up, so that no pass works on what it knows to be old:
-// what was reserved a moment ago counts as reserved.
+// newest keeps what our own writes returned, and what they lost a race against, until the cache has caught up, so that no pass works
+// on what it knows to be old: what was reserved a moment ago counts as reserved.
 type newest struct {
 	mu   sync.Mutex
 	runs map[types.NamespacedName]*hearthv1.AgentRun
@@ -19,13 +19,23 @@ type newest struct {
 
 func newNewest() *newest { return &newest{runs: map[types.NamespacedName]*hearthv1.AgentRun{}} }
 
+// put keeps a run unless a newer one is kept: of two passes with the same run the slower may come last.
 func (n *newest) put(run *hearthv1.AgentRun) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.runs[kube.ObjectKeyFromObject(run)] = run
+	key := kube.ObjectKeyFromObject(run)
+	if own := n.runs[key]; own == nil || !newer(own, run) {
+		n.runs[key] = run
+	}
 }
 
-// pick gives the newer of what the cache has and what we wrote. The result is shared and must not be changed.
+// newer tells whether a is a later version of the same run than b.
+func newer(a, b *hearthv1.AgentRun) bool {
+	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return err == nil && order > 0 && a.UID == b.UID
+}
+
+// pick gives the newer of what the cache has and what is kept. The result is shared and must not be changed.
 func (n *newest) pick(cached *hearthv1.AgentRun) *hearthv1.AgentRun {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -34,8 +44,7 @@ func (n *newest) pick(cached *hearthv1.AgentRun) *hearthv1.AgentRun {
 	if own == nil {
 		return cached
 	}
-	order, err := resourceversion.CompareResourceVersion(own.ResourceVersion, cached.ResourceVersion)
-	if err != nil || order <= 0 || own.UID != cached.UID {
+	if !newer(own, cached) {
 		delete(n.runs, key)
 		return cached
 	}
@@ -48,7 +57,7 @@ func (n *newest) drop(key types.NamespacedName) {
 	delete(n.runs, key)
 }
 
-// list gives the runs that were written and that want says yes to.
+// list gives the runs that are kept and that want says yes to.
 func (n *newest) list(want func(*hearthv1.AgentRun) bool) []*hearthv1.AgentRun {
 	n.mu.Lock()
 	defer n.mu.Unlock()

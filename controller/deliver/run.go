@@ -41,13 +41,13 @@ func (r runReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Re
 		return at(r.now(), next), nil
 	}
 	due, err := r.carryOn(ctx, run)
-	wait, held := record.HeldFor(err)
-	switch {
-	case held:
+	if wait, held := record.HeldFor(err); held {
 		return ctrl.Result{RequeueAfter: wait}, nil
-	case lostRace(err):
-		return ctrl.Result{RequeueAfter: soon}, nil
-	case err != nil:
+	}
+	if wait, lost := lostRace(err); lost {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	if err != nil {
 		return ctrl.Result{}, err
 	}
 	return at(r.now(), earliest(next, due)), nil
@@ -71,6 +71,9 @@ func (r runReconciler) carryOn(ctx context.Context, run *hearthv1.AgentRun) (tim
 			return time.Time{}, fmt.Errorf("read run %s: %w", run.Name, err)
 		}
 		if live.UID != run.UID || terminal(&live) {
+			if newer(&live, run) {
+				r.newest.put(&live)
+			}
 			return r.now().Add(again), nil // the cache catches up
 		}
 		run, value, obs.LiveRun = &live, toRun(&live), true

@@ -24,12 +24,15 @@ func (j *Journal) settle() error {
 			}
 		}
 		return dropOld(tx, c, int64(j.cfg.Keep), now.Add(-KeepFor))
+	}, func() {
+		for _, s := range running {
+			j.feed.put(s)
+		}
 	})
 	if err != nil {
 		return err
 	}
 	for _, s := range running {
-		j.feed.put(s)
 		j.cfg.Log.Warn("an attempt was running when the last boot ended: it is finished as Interrupted",
 			"run", s.Attempt.Run.UID, "attempt", s.Attempt.Attempt)
 	}

@@ -9,11 +9,12 @@ import (
 )
 
 // update makes one durable write; j.write is held. When it returns nil the write is synced. When it returns an error the
-// write is not in the file. A full disk gets the reserve first, unless more is to be accepted.
-func (j *Journal) update(name string, change func(tx *bbolt.Tx, c *counts) error) error {
-	err := j.try(name, change)
+// write is not in the file. A full disk gets the reserve first, unless more is to be accepted. Known brings memory to what
+// the file then holds, whatever comes between the two.
+func (j *Journal) update(name string, change func(tx *bbolt.Tx, c *counts) error, known func()) error {
+	err := j.try(name, change, known)
 	if errors.Is(err, ErrFull) && name != writeAccept && j.spendReserve() {
-		err = j.try(name, change)
+		err = j.try(name, change, known)
 	}
 	if err != nil {
 		return fmt.Errorf("journal %s: %w", name, err)
@@ -23,7 +24,7 @@ func (j *Journal) update(name string, change func(tx *bbolt.Tx, c *counts) error
 
 // try makes one durable write. A commit that failed half way is looked at again, because bbolt may have written its meta page
 // before the sync failed.
-func (j *Journal) try(name string, change func(tx *bbolt.Tx, c *counts) error) error {
+func (j *Journal) try(name string, change func(tx *bbolt.Tx, c *counts) error, known func()) error {
 	if j.cfg.BeforeWrite != nil {
 		if err := j.cfg.BeforeWrite(name); err != nil {
 			return full(err)
@@ -46,6 +47,7 @@ func (j *Journal) try(name string, change func(tx *bbolt.Tx, c *counts) error) e
 		}
 	}
 	j.counts = next
+	defer known() // whoever panics now: an attempt that is in the file alone would be lost to this process (fault row 42)
 	if j.cfg.AfterWrite != nil {
 		j.cfg.AfterWrite(name)
 	}

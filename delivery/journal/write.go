@@ -88,11 +88,10 @@ func (j *Journal) add(name string, s stored, work *Work) (wire.Attempt, error) {
 		}
 		c.Work++
 		return errors.Join(put(attempts, key, s), put(tx.Bucket(bucketWork), key, *work))
-	})
+	}, func() { j.feed.put(s) })
 	if err != nil {
 		return wire.Attempt{}, err
 	}
-	j.feed.put(s)
 	return s.Attempt, nil
 }
 
@@ -105,10 +104,10 @@ func (j *Journal) change(name string, key Key, from wire.State, envelope *wire.E
 		return wire.Attempt{}, fmt.Errorf("journal %s: %w: expected %s", name, ErrState, from)
 	}
 	edit(&s.Attempt, j.now())
-	if err := j.update(name, func(tx *bbolt.Tx, c *counts) error { return putChange(tx, c, s, envelope) }); err != nil {
+	err := j.update(name, func(tx *bbolt.Tx, c *counts) error { return putChange(tx, c, s, envelope) }, func() { j.feed.put(s) })
+	if err != nil {
 		return wire.Attempt{}, err
 	}
-	j.feed.put(s)
 	return s.Attempt, nil
 }
 
@@ -145,7 +144,7 @@ func (j *Journal) Recorded(key Key) error {
 	}
 	s.Attempt.Recorded = true
 	now := j.now()
-	err := j.update("recorded", func(tx *bbolt.Tx, c *counts) error {
+	return j.update("recorded", func(tx *bbolt.Tx, c *counts) error {
 		if err := put(tx.Bucket(bucketAttempts), key.bytes(), s); err != nil {
 			return err
 		}
@@ -162,12 +161,7 @@ func (j *Journal) Recorded(key Key) error {
 			}
 		}
 		return dropOld(tx, c, int64(j.cfg.Keep), now.Add(-KeepFor))
-	})
-	if err != nil {
-		return err
-	}
-	j.feed.drop(key)
-	return nil
+	}, func() { j.feed.drop(key) })
 }
 
 // dropOld drops recorded envelopes, oldest record first, until few enough are left and none is too old.

@@ -61,8 +61,17 @@ func (s *Server) admit(key journal.Key, request wire.DeliveryRequest) (delivery.
 	if a.Kind != delivery.AdmissionAccept {
 		return a, a.Problem
 	}
+	defer s.queueAccepted(key, request) // also after a panic: what is in the journal is promised (fault row 42)
 	if _, err := s.cfg.Journal.Accept(request); err != nil {
 		return a, s.fault(err)
+	}
+	return a, nil
+}
+
+// queueAccepted queues an attempt once it is journalled; s.mu is held.
+func (s *Server) queueAccepted(key journal.Key, request wire.DeliveryRequest) {
+	if e, err := s.cfg.Journal.Get(key); err != nil || e.State != wire.StateAccepted || s.find(key) != nil {
+		return
 	}
 	var limits wire.Limits
 	if request.Limits != nil {
@@ -70,7 +79,6 @@ func (s *Server) admit(key journal.Key, request wire.DeliveryRequest) (delivery.
 	}
 	s.enqueue(key, request.Run, limits, time.Duration(0))
 	s.dispatch()
-	return a, nil
 }
 
 // held is what decisions go by; s.mu is held.

@@ -109,6 +109,7 @@ type house struct {
 	log     *lockedBuilder
 	full    atomic.Bool            // every journal write finds the disk full
 	stall   atomic.Pointer[func()] // called in every journal write
+	after   atomic.Pointer[string] // the write after which the harness panics, once
 }
 
 func build(t testing.TB, edit ...func(*Config)) *house {
@@ -138,7 +139,7 @@ func build(t testing.TB, edit ...func(*Config)) *house {
 func (h *house) boot() {
 	h.t.Helper()
 	var err error
-	h.journal, err = journal.Open(journal.Config{Dir: h.dir, Now: h.config.Now, Log: h.config.Log, ReserveBytes: 4096, BeforeWrite: h.disk})
+	h.journal, err = journal.Open(journal.Config{Dir: h.dir, Now: h.config.Now, Log: h.config.Log, ReserveBytes: 4096, BeforeWrite: h.disk, AfterWrite: h.written})
 	require.NoError(h.t, err)
 	h.config.Journal, h.config.Runner = h.journal, h.actor
 	h.server, err = New(h.config)
@@ -153,6 +154,13 @@ func (h *house) disk(string) error {
 		return syscall.ENOSPC
 	}
 	return nil
+}
+
+func (h *house) written(write string) {
+	if name := h.after.Load(); name != nil && *name == write {
+		h.after.Store(nil)
+		panic("after a write")
+	}
 }
 
 func (h *house) stop() {

@@ -215,12 +215,16 @@ func (s *Server) start(ctx context.Context, a *attempt, session string) error {
 	case s.cfg.Wanted != nil && !s.cfg.Wanted(a.key):
 		return errors.Join(errVoided, s.void(a))
 	}
+	defer func() { // also after a panic: an attempt that the journal has as running is never started again (fault row 42)
+		if e, err := s.cfg.Journal.Get(a.key); err == nil && e.State == wire.StateRunning {
+			a.started = true
+			a.stopTimer()
+		}
+	}()
 	if _, err := s.cfg.Journal.Start(a.key, sessionName(session)); err != nil {
 		s.cfg.Log.Error("an attempt could not be journalled as started, so it was not; it is tried again", "run", a.key.RunUID, "cause", err)
 		return fmt.Errorf("start: %w", err)
 	}
-	a.started = true
-	a.stopTimer()
 	return nil
 }
 

@@ -2,6 +2,8 @@ package server
 
 import (
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/hearthdev/hearth/delivery/journal"
@@ -18,9 +20,7 @@ const (
 func (s *Server) store(a *attempt, envelope wire.Envelope) {
 	envelope = envelope.Fit(wire.MaxEnvelopeBytes) // whatever it holds, it is valid and a cut is recorded (SPEC.md, Envelope)
 	for wait := firstRetry; ; wait = min(2*wait, maxRetry) {
-		s.mu.Lock()
-		_, err := s.cfg.Journal.Finish(a.key, envelope)
-		s.mu.Unlock()
+		err := s.finish(a, envelope)
 		if err == nil {
 			return
 		}
@@ -36,6 +36,21 @@ func (s *Server) store(a *attempt, envelope wire.Envelope) {
 			return
 		}
 	}
+}
+
+// finish journals the end of an attempt once. A panic is an error: nobody else would end the attempt in this boot (fault row 42).
+func (s *Server) finish(a *attempt, envelope wire.Envelope) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() {
+		if p := recover(); p != nil { // it may hold an output: its type is enough
+			err = fmt.Errorf("panic while storing: %T:\n%s", p, debug.Stack())
+		}
+	}()
+	if _, err := s.cfg.Journal.Finish(a.key, envelope); err != nil {
+		return fmt.Errorf("finish: %w", err)
+	}
+	return nil
 }
 
 // sessionName makes an agent's word into a name of the wire (SPEC.md, Limits): callers refuse a state with a longer one.

@@ -5,6 +5,7 @@ package faults_test
 import (
 	"bytes"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -79,6 +80,56 @@ func TestRow30_EveryWriteMayFailOrBeDoneAndDenied(t *testing.T) {
 					assert.NotZero(t, rule.Hits(), "no write met %s", stage)
 				}
 			}
+		})
+	}
+}
+
+// A controller whose caches stand where the run was reserved, or running, while it has ended and is recorded: it sends nothing, and
+// what it would write is refused, once, for as long as that lasts.
+func TestRow09_AStaleCacheOfAFinishedRunSendsAndChangesNothing(t *testing.T) {
+	for name, stale := range map[string]func(*testing.T, *rig.World) *hearthv1.AgentRun{
+		"reserved": func(t *testing.T, w *rig.World) *hearthv1.AgentRun {
+			hold := w.Hold(crashpoint.AfterReserve)
+			run := w.Run("reviewer", "say: done")
+			hit := hold.Wait()
+			require.NoError(t, w.API.Stale(t.Context(), "agentruns"))
+			hit.Go()
+			return run
+		},
+		"running": func(t *testing.T, w *rig.World) *hearthv1.AgentRun {
+			run := w.Run("reviewer", "slow: 2 ;; say: done")
+			w.Await(run, hearthv1.ReasonRunning)
+			require.NoError(t, w.API.Stale(t.Context(), "agentruns"))
+			return run
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := rig.New(t, rig.Options{})
+			first := w.Controller()
+			w.Agent("reviewer")
+			pod := w.Ready("reviewer", 1)[0]
+			w.Await(w.Run("reviewer", "say: warm"), "Succeeded")
+			run := stale(t, w)
+			recorded := w.Hold(crashpoint.AfterRecorded)
+			record := w.Await(run, "Succeeded")
+			recorded.Wait().Go()
+			first.Kill()
+
+			w.API.HoldWatches("agentruns")
+			wrote := apifault.Match{Verbs: []string{"update", "patch"}, Resource: "agentruns", Name: run.Name}
+			read := apifault.Match{Verbs: []string{"get"}, Resource: "agentruns", Name: run.Name}
+			tries, reads, sends := w.API.Count(wrote), w.API.Count(read), pod.Reached(crashpoint.AfterReply("deliver"))
+			second := w.Controller()
+			w.Eventually("the controller to look and to meet the API server's word", func() bool { return w.API.Count(wrote) > tries || w.API.Count(read) > reads })
+			assert.False(t, comesTo(3*time.Second, func() bool { return pod.Reached(crashpoint.AfterReply("deliver")) > sends }), "an old view is no reason to send")
+			assert.LessOrEqual(t, w.API.Count(wrote)-tries, 3, "nor to try the same write again and again")
+			w.API.Fresh()
+			w.API.ReleaseWatches()
+			w.Await(w.Run("reviewer", "say: next"), "Succeeded")
+			assert.Equal(t, record.Status, w.Get(run).Status)
+			assert.Len(t, w.EffectsOf(run), 1)
+			assert.True(t, second.Alive())
 		})
 	}
 }

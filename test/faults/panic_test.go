@@ -42,11 +42,11 @@ func TestRow42_APanicInTheControllerIsSurvived(t *testing.T) {
 	}
 }
 
-// In the harness: in an answer and before a durable write. Its process and its agent live, and the attempt is neither lost nor run twice.
+// In the harness: in an answer, and before and after a durable write. Its process and its agent live, and the attempt is neither lost nor run twice.
 func TestRow42_APanicInTheHarnessIsSurvived(t *testing.T) {
 	for _, point := range []crashpoint.Point{
 		crashpoint.BeforeReply("deliver"), crashpoint.AfterReply("deliver"), crashpoint.BeforeReply("changes"),
-		crashpoint.BeforeWrite("accept"), crashpoint.BeforeWrite("finish"), crashpoint.BeforeReply("recorded"),
+		crashpoint.BeforeWrite("accept"), crashpoint.AfterWrite("accept"), crashpoint.BeforeWrite("finish"), crashpoint.AfterWrite("finish"), crashpoint.BeforeReply("recorded"),
 	} {
 		t.Run(string(point), func(t *testing.T) {
 			t.Parallel()

@@ -26,7 +26,8 @@ func boundsRows() []Row {
 				at(Component, "delivery/client", "TestALinkSurvivesPanics"),
 				at(Processes, "test/faults", "TestRow42_APanicInTheControllerIsSurvived", "TestRow42_APanicInTheHarnessIsSurvived"),
 				at(Component, "delivery/kontext", "TestAPanicIsAnAnswer"),
-				at(Component, "delivery/server", "TestAPanicInARequestIsASigned500", "TestARunnerThatPanicsEndsItsAttempt"),
+				at(Component, "delivery/server", "TestAPanicInARequestIsASigned500", "TestARunnerThatPanicsEndsItsAttempt", "TestAPanicAfterAWriteLeavesTheAttemptAlive"),
+				at(Component, "delivery/journal", "TestAPanicAfterAWriteLeavesMemoryAndFileTheSame"),
 			)},
 		{43, `one Agent queues 9,900 runs, another 100`,
 			`the small one's waiting is its own`, places(

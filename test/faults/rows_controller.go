@@ -55,6 +55,8 @@ func controllerRows() []Row { //nolint:funlen // a table
 			)},
 		{9, `cache stale by 60 s on a finished run`,
 			`no send, no status change`, places(
+				at(Processes, "test/faults", "TestRow09_AStaleCacheOfAFinishedRunSendsAndChangesNothing"),
+				at(Component, "controller/deliver", "TestAWriteThatLostARaceIsNotRepeatedAsItWas"),
 				at(API, "controller/run", "TestAStaleCacheMakesNoSecondPodAndChangesNoRecord"),
 				at(Decision, "delivery", "TestRunWithoutAReservation"),
 			)},

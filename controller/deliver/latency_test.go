@@ -32,6 +32,9 @@ const (
 // R40, row 28: 64 targets prove who they are, take requests, never answer, and hold a reserved run each, with the time-outs of production. From its
 // creation to its record, a run for the 65th takes what it takes alone. Sequential, and not part of make test: it measures time.
 func TestHungTargetsLeaveTheNextOneItsLatency(t *testing.T) {
+	if testing.Short() {
+		t.Skip("most of a minute")
+	}
 	w := newWorld(t)
 	w.limits = client.Timeouts{}
 	last := w.standing("reviewer-x", harness.Options{Concurrency: 8})

@@ -68,7 +68,7 @@ func TestTheTableOfRows(t *testing.T) {
 	} else {
 		committed, err := os.ReadFile(page)
 		require.NoError(t, err)
-		assert.True(t, text == string(committed), "docs/faults.md is not what the register says: go test ./test/faults -run TestTheTableOfRows -update")
+		assert.Equal(t, string(committed), text, "docs/faults.md is not what the register says: go test ./test/faults -run TestTheTableOfRows -update")
 	}
 }
 

@@ -40,6 +40,9 @@ func TestEndlessHeadersAreNoEndpoint(t *testing.T) {
 			return
 		}
 		defer func() { _ = conn.Close() }()
+		if _, err := conn.Read(make([]byte, 1)); err != nil { // an answer before the request is another error
+			return
+		}
 		all := 0
 		n, err := conn.Write([]byte("HTTP/1.1 101 Switching Protocols\r\n"))
 		for ; err == nil && all < 64<<20; n, err = conn.Write([]byte("X-Header: " + strings.Repeat("x", 1000) + "\r\n")) {

@@ -36,3 +36,10 @@ func TestASecretThatIsGoneIsStillLookedFor(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{"keys/token (1)": "first", "keys/token (2)": "second"}, all)
 }
+
+// I6: a controller that waits for the lease holds little. Compared with that, one that leads would look like a leak.
+func TestAControllerThatWaitsIsNoMeasure(t *testing.T) {
+	assert.True(t, waits("go_goroutines 47\nleader_election_master_status{name=\"hearth-controller\"} 0\n"))
+	assert.False(t, waits("go_goroutines 285\nleader_election_master_status{name=\"hearth-controller\"} 1\n"))
+	assert.False(t, waits("go_goroutines 285\n"), "without a lease it works")
+}

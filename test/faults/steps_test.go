@@ -209,7 +209,7 @@ func TestStepsKilledAtAnyInstantDoesEachOnce(t *testing.T) {
 	kills := 0
 	s.Eventually("all have ended", func() bool {
 		kill := s.operator()
-		time.Sleep(time.Duration(rand.IntN(1500)) * time.Millisecond) //nolint:gosec // any instant
+		time.Sleep(time.Duration(rand.IntN(1500+100*kills)) * time.Millisecond) //nolint:gosec // any instant, later ones where it starts slowly
 		kill()
 		kills++
 		for _, r := range all {

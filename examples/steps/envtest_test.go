@@ -54,7 +54,7 @@ func newShop(t *testing.T, binary string) *shop {
 	admin, err := client.NewWithWatch(apis.Admin(t), client.Options{Scheme: scheme()})
 	require.NoError(t, err)
 	s := &shop{t: t, namespace: apis.Namespace(t), binary: binary, admin: admin, seen: map[string][]types.UID{}}
-	for _, file := range []string{"crd", "operator", "agents"} {
+	for _, file := range []string{"operator", "agents"} {
 		apis.Kubectl(t, "apply", "-n", s.namespace, "-f", "examples/steps/config/"+file+".yaml")
 	}
 	runs, err := s.admin.Watch(t.Context(), &hearthv1.AgentRunList{}, client.InNamespace(s.namespace))
@@ -168,6 +168,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "steps")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, string(out))
+	apis.Kubectl(t, "apply", "-f", "examples/steps/config/crd.yaml") // once: two that create it at the same time get in each other's way
 	serveAdmission(t)
 	t.Run("all", func(t *testing.T) { // admission is served until the last has ended
 		for name, check := range map[string]func(*testing.T, *shop){

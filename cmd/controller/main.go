@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"syscall"
 	_ "time/tzdata" // schedules name IANA zones, and an image has none
+
+	"github.com/hearthdev/hearth/internal/version"
 )
 
 func main() {
@@ -20,6 +22,10 @@ func main() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "controller:", err)
 		os.Exit(2)
+	}
+	if o.version {
+		fmt.Println(version.Of())
+		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err = serve(ctx, o)

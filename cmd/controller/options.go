@@ -22,6 +22,8 @@ type options struct {
 	// adHoc lets those who may create Pods make runs without an Agent.
 	adHoc bool
 	level slog.Level
+	// version has the version printed, and nothing served.
+	version bool
 }
 
 // parse reads the flags. What it cannot use is an error that names the flag and what was expected.
@@ -43,6 +45,7 @@ func parse(args []string, getenv func(string) string, usage io.Writer) (options,
 	})
 	set.BoolVar(&o.adHoc, "allow-ad-hoc-runs", false, "let those who may create Pods in a namespace make AgentRuns without an Agent there (config/ad-hoc)")
 	set.TextVar(&o.level, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	set.BoolVar(&o.version, "version", false, "print the version and exit")
 	if err := set.Parse(args); err != nil {
 		set.SetOutput(usage)
 		set.PrintDefaults()

@@ -138,7 +138,7 @@ func TestALockedJournalNamesItsPath(t *testing.T) {
 }
 
 func TestVersionAndHelp(t *testing.T) {
-	for _, args := range [][]string{{"version"}, {"help"}, {"serve", "--help"}, {"run", "--help"}} {
+	for _, args := range [][]string{{"version"}, {"--version"}, {"help"}, {"serve", "--help"}, {"run", "--help"}} {
 		out, err := exec.CommandContext(t.Context(), binary, args...).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		assert.NotEmpty(t, out)

@@ -34,7 +34,7 @@ func main() {
 		err = serve(args, signals, log)
 	case "check":
 		os.Exit(checkImage(args, os.Stdout))
-	case "version":
+	case "version", "--version":
 		_, err = fmt.Println(version.Of())
 	case "help", "-h", "--help":
 		_, err = fmt.Print(usage)

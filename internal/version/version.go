@@ -3,8 +3,18 @@ package version
 
 import "runtime/debug"
 
-// Of is the module's version, or the revision that this program was built from.
+// release and revision are what `make release` links in (-X): the version as in v0.2.0, and the commit it was built from, in full.
+// Any other build has neither.
+var release, revision string
+
+// shortRevision is how many digits of a commit name a build that has no version.
+const shortRevision = 12
+
+// Of is the release, else the module's version, else the revision that this program was built from.
 func Of() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
@@ -12,10 +22,25 @@ func Of() string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
 	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return "devel-" + s.Value[:min(12, len(s.Value))]
-		}
+	if r := Revision(); r != "" {
+		return "devel-" + r[:min(shortRevision, len(r))]
 	}
 	return "devel"
+}
+
+// Revision is the commit that this program was built from, in full; empty when the build did not record it.
+func Revision() string {
+	if revision != "" {
+		return revision
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value
+		}
+	}
+	return ""
 }

@@ -1,0 +1,120 @@
+// Package tracing carries trace contexts (W3C Trace Context, level 1) and exports spans by OTLP where the standard variables of
+// OpenTelemetry say where to (SPEC.md, Traces). Both halves of the wire use it; it holds no global state.
+package tracing
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// The names of a context's two parts: headers, keys of the Agent Client Protocol's _meta, and the ends of annotations.
+const (
+	Parent = "traceparent"
+	State  = "tracestate"
+)
+
+// Bounds of a trace context.
+const (
+	// ParentBytes is the length of a traceparent of version 00, the only one that is taken.
+	ParentBytes = 55
+	// MaxStateBytes bounds a tracestate, as W3C Trace Context asks to carry at least.
+	MaxStateBytes = 512
+)
+
+// What is wrong with a context; neither repeats it.
+var (
+	ErrParent = errors.New(Parent + ": expected version 00 of W3C Trace Context: 00-TRACE-SPAN-FLAGS, 55 characters in lower case")
+	ErrState  = errors.New(State + ": expected a list of W3C Trace Context, KEY=VALUE[,…], at most 512 bytes, beside a " + Parent)
+)
+
+// propagator is OpenTelemetry's own reading and writing of W3C Trace Context.
+var propagator propagation.TraceContext
+
+// Parse reads a context strictly. Nothing at all is the zero context and no error; else the error is ErrParent or ErrState.
+func Parse(parent, state string) (trace.SpanContext, error) {
+	if parent == "" {
+		if state != "" {
+			return trace.SpanContext{}, ErrState
+		}
+		return trace.SpanContext{}, nil
+	}
+	if len(parent) != ParentBytes || !strings.HasPrefix(parent, "00-") {
+		return trace.SpanContext{}, ErrParent
+	}
+	ctx := propagator.Extract(context.Background(), propagation.MapCarrier{Parent: parent})
+	sc := trace.SpanContextFromContext(ctx)
+	if !sc.IsValid() {
+		return trace.SpanContext{}, ErrParent
+	}
+	if state == "" {
+		return sc, nil
+	}
+	list, err := trace.ParseTraceState(state)
+	if err != nil || len(state) > MaxStateBytes {
+		return trace.SpanContext{}, ErrState
+	}
+	return sc.WithTraceState(list), nil
+}
+
+// Format writes a context; both are empty for one that is none. A state over the bound is left out.
+func Format(sc trace.SpanContext) (parent, state string) {
+	carrier := propagation.MapCarrier{}
+	propagator.Inject(trace.ContextWithSpanContext(context.Background(), sc), carrier)
+	if state = carrier[State]; len(state) > MaxStateBytes {
+		state = ""
+	}
+	return carrier[Parent], state
+}
+
+// FromHeaders is the context of a request. A malformed one is none, and a malformed state is dropped, as W3C Trace Context has it:
+// a request is never refused for its trace.
+func FromHeaders(h http.Header) trace.SpanContext {
+	parents := h.Values(Parent)
+	if len(parents) != 1 {
+		return trace.SpanContext{}
+	}
+	sc, err := Parse(parents[0], strings.Join(h.Values(State), ","))
+	if errors.Is(err, ErrState) {
+		sc, _ = Parse(parents[0], "")
+	}
+	return sc
+}
+
+// Inject sets the headers of a request to the context of ctx, if there is one.
+func Inject(ctx context.Context, h http.Header) {
+	parent, state := Format(trace.SpanContextFromContext(ctx)) //nolint:contextcheck // a span context holds all of it
+	for name, value := range map[string]string{Parent: parent, State: state} {
+		if value != "" {
+			h.Set(name, value)
+		}
+	}
+}
+
+// Under makes a context the remote parent of what is begun with the returned one; the zero context changes nothing.
+func Under(ctx context.Context, sc trace.SpanContext) context.Context {
+	if !sc.IsValid() {
+		return ctx
+	}
+	return trace.ContextWithRemoteSpanContext(ctx, sc)
+}
+
+// ID is the trace's ID for a log line; "" where there is no trace.
+func ID(ctx context.Context) string {
+	if sc := trace.SpanContextFromContext(ctx); sc.HasTraceID() {
+		return sc.TraceID().String()
+	}
+	return ""
+}
+
+// Exemplar is the ID for an exemplar of a metric: that of a trace that is kept, or nothing.
+func Exemplar(ctx context.Context) string {
+	if sc := trace.SpanContextFromContext(ctx); sc.IsSampled() {
+		return sc.TraceID().String()
+	}
+	return ""
+}

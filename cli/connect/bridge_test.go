@@ -280,7 +280,7 @@ func TestWhereAndWithWhichKey(t *testing.T) {
 		"agent/":                "expected agent/NAME",
 		"agent/a/b":             "expected agent/NAME",
 	} {
-		_, err := target(arg, "", Where{}, false, nil)
+		_, err := target(arg, "", chosen(t), false, nil)
 		if want == "" {
 			assert.NoError(t, err, arg)
 			continue
@@ -288,9 +288,9 @@ func TestWhereAndWithWhichKey(t *testing.T) {
 		assert.ErrorContains(t, err, want, arg)
 		assert.NotContains(t, err.Error(), "token=k")
 	}
-	_, err := target("ws://host", "", Where{Namespace: "team"}, false, nil)
+	_, err := target("ws://host", "", chosen(t, "--namespace", "team"), false, nil)
 	assert.ErrorContains(t, err, "a URL goes with --key-file")
-	_, err = target("agent/x", "file", Where{}, false, nil)
+	_, err = target("agent/x", "file", chosen(t), false, nil)
 	assert.ErrorContains(t, err, "--key-file")
 	_, err = readKey("")
 	assert.EqualError(t, err, "no key: expected one in --key-file or HEARTH_ACP_KEY")

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/hearthdev/hearth/cli/kube"
 )
 
 const long = `connect copies messages of the Agent Client Protocol between stdin and stdout and the endpoint of an agent in a Pod, for editors
@@ -21,9 +23,8 @@ The first two go through the API server's port-forward, and read the key from th
 again: you see what was said meanwhile, and nothing twice.`
 
 // NewCommand is hearth connect.
-func NewCommand() *cobra.Command {
+func NewCommand(env *kube.Env) *cobra.Command {
 	var (
-		where   Where
 		keyFile string
 		watch   bool
 		bridge  Bridge
@@ -49,7 +50,7 @@ func NewCommand() *cobra.Command {
 				_, _ = fmt.Fprintf(c.ErrOrStderr(), "hearth connect: "+format+"\n", args...)
 			}
 			var err error
-			if bridge.Target, err = target(args[0], keyFile, where, watch, bridge.Say); err != nil {
+			if bridge.Target, err = target(args[0], keyFile, env, watch, bridge.Say); err != nil {
 				return err
 			}
 			err = bridge.Run(c.Context(), c.InOrStdin(), c.OutOrStdout())
@@ -60,9 +61,6 @@ func NewCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVarP(&where.Namespace, "namespace", "n", "", "the namespace; the kubeconfig's unless given")
-	f.StringVar(&where.Context, "context", "", "the kubeconfig's context to use")
-	f.StringVar(&where.Kubeconfig, "kubeconfig", "", "the kubeconfig file; KUBECONFIG and ~/.kube/config unless given")
 	f.StringVar(&keyFile, "key-file", "", "a file with the key of an endpoint given by its URL")
 	f.BoolVar(&watch, "watch", false, "use the key that may watch and not steer")
 	f.DurationVar(&bridge.RetryFor, "retry-for", DefaultRetryFor, "how long to dial again after the connection was lost; 0 ends with it")
@@ -70,14 +68,14 @@ func NewCommand() *cobra.Command {
 }
 
 // target reads what the command line says.
-func target(arg, keyFile string, where Where, watch bool, say func(string, ...any)) (Target, error) {
+func target(arg, keyFile string, env *kube.Env, watch bool, say func(string, ...any)) (Target, error) {
 	if !strings.Contains(arg, "://") {
 		if keyFile != "" {
 			return nil, errors.New("--key-file: goes with a URL; the key of an agent or run is in its Secret")
 		}
-		return inKubernetes(arg, where, watch, say)
+		return inKubernetes(arg, env, watch, say)
 	}
-	if where != (Where{}) || watch {
+	if env.Chosen() || watch {
 		return nil, errors.New("a URL goes with --key-file and --retry-for only: what the key may do is for the endpoint to say")
 	}
 	return atURL(arg, keyFile)

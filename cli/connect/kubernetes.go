@@ -1,7 +1,6 @@
 package connect
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,19 +14,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/cli/kube"
 )
-
-// Where says which cluster and namespace, as kubectl's flags of these names do; an empty one is the kubeconfig's.
-type Where struct {
-	Kubeconfig, Context, Namespace string
-}
 
 // inCluster is the endpoint of a Pod, reached through the API server.
 type inCluster struct {
@@ -45,36 +38,24 @@ type inCluster struct {
 func (k *inCluster) place() string { return string(k.pod) }
 
 // inKubernetes reads agent/NAME or run/NAME.
-func inKubernetes(target string, where Where, watch bool, say func(string, ...any)) (Target, error) {
+func inKubernetes(target string, env *kube.Env, watch bool, say func(string, ...any)) (Target, error) {
 	kind, name, _ := strings.Cut(target, "/")
 	if kind != "agent" && kind != "run" || name == "" || strings.Contains(name, "/") {
 		return nil, fmt.Errorf("expected agent/NAME, run/NAME or a URL such as ws://host:4000/acp, got %.64q", target)
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = where.Kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: where.Context})
-	config, err := loader.ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
-	namespace, _, err := loader.Namespace()
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w", err)
-	}
-	config.UserAgent = "hearth-connect"
-	c, err := newClient(config)
+	config, err := env.Config()
 	if err != nil {
 		return nil, err
 	}
-	return &inCluster{kind: kind, name: name, namespace: cmp.Or(where.Namespace, namespace), watch: watch, config: config, client: c, say: say}, nil
-}
-
-func newClient(config *rest.Config) (client.Client, error) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), hearthv1.AddToScheme(scheme)); err != nil {
+	namespace, err := env.Namespace()
+	if err != nil {
 		return nil, err
 	}
-	return client.New(config, client.Options{Scheme: scheme})
+	c, err := env.Client()
+	if err != nil {
+		return nil, err
+	}
+	return &inCluster{kind: kind, name: name, namespace: namespace, watch: watch, config: config, client: c, say: say}, nil
 }
 
 // pod is whose endpoint to dial: a Pod, and the Agent whose key opens it.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -17,11 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/cli/kube"
 )
 
 // within is a namespace with these objects, of which a person may not read the Secrets named.
@@ -42,6 +45,15 @@ func within(t *testing.T, kind, name string, watch bool, forbidden string, objec
 	return &inCluster{kind: kind, name: name, namespace: "team", watch: watch, client: c, say: func(format string, args ...any) {
 		*said = append(*said, fmt.Sprintf(format, args...))
 	}}, said
+}
+
+// chosen is what these flags of kubectl say.
+func chosen(t *testing.T, args ...string) *kube.Env {
+	t.Helper()
+	env, flags := kube.New("hearth", genericiooptions.NewTestIOStreamsDiscard()), pflag.NewFlagSet("test", pflag.ContinueOnError)
+	env.Bind(flags)
+	require.NoError(t, flags.Parse(args))
+	return env
 }
 
 func named(name string) metav1.ObjectMeta {
@@ -205,18 +217,18 @@ contexts: [{name: one, context: {cluster: c, user: u, namespace: team}}, {name: 
 `), 0o600))
 	t.Setenv("KUBECONFIG", file)
 	for _, c := range []struct {
-		where             Where
+		where             *kube.Env
 		server, namespace string
 	}{
-		{Where{}, "https://one.example", "team"},
-		{Where{Context: "two"}, "https://two.example", "default"},
-		{Where{Kubeconfig: file, Namespace: "other"}, "https://one.example", "other"},
+		{chosen(t), "https://one.example", "team"},
+		{chosen(t, "--context", "two"), "https://two.example", "default"},
+		{chosen(t, "--kubeconfig", file, "-n", "other"), "https://one.example", "other"},
 	} {
 		got, err := inKubernetes("agent/x", c.where, false, nil)
 		require.NoError(t, err)
 		k := got.(*inCluster)
 		assert.Equal(t, []string{c.server, c.namespace}, []string{k.config.Host, k.namespace})
 	}
-	_, err := inKubernetes("agent/x", Where{Context: "three"}, false, nil)
+	_, err := inKubernetes("agent/x", chosen(t, "--context", "three"), false, nil)
 	assert.ErrorContains(t, err, `kubeconfig: context "three" does not exist`)
 }

@@ -1,43 +1,24 @@
-// Command hearth is for people who work with agents that Hearth keeps.
+// Command hearth is for people who work with agents that Hearth keeps. As kubectl-hearth on the PATH it is kubectl hearth.
 //
-//	hearth connect agent/NAME
-//	hearth version
+//	hearth run AGENT -p NAME=VALUE --wait
+//	hearth runs
 package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 
-	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/hearthdev/hearth/cli/connect"
-	"github.com/hearthdev/hearth/internal/version"
+	"github.com/hearthdev/hearth/cli"
+	"github.com/hearthdev/hearth/cli/kube"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command().ExecuteContext(ctx)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "hearth:", err)
-		os.Exit(1)
-	}
-}
-
-func command() *cobra.Command {
-	root := &cobra.Command{
-		Use: "hearth", Short: "watch and steer the agents that Hearth keeps",
-		SilenceUsage: true, SilenceErrors: true,
-	}
-	root.AddCommand(connect.NewCommand(), &cobra.Command{
-		Use: "version", Short: "print the version", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(c.OutOrStdout(), version.Of())
-			return err
-		},
-	})
-	return root
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
+	env := kube.New(os.Args[0], genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
+	os.Exit(cli.Run(ctx, env, os.Args[1:]))
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/hearthdev/hearth/cli/forward"
 )
 
 // Limits of a bridge.
@@ -38,12 +40,10 @@ type Target interface {
 }
 
 // placed is a Target that knows what its last connection leads to. Elsewhere a session of the same id may be another one.
-type placed interface{ place() string }
+type placed interface{ Place() string }
 
 // Final is an error that trying again does not cure.
-type Final struct{ error }
-
-func (f Final) Unwrap() error { return f.error }
+type Final = forward.Final
 
 // Bridge copies messages between a client's stdin and stdout and an endpoint, and dials the endpoint again when the connection is lost.
 type Bridge struct {
@@ -60,7 +60,8 @@ type Bridge struct {
 	place  string // where the last connection led to, if that is known
 }
 
-// Run ends with stdin (nil), with the context, when stdout cannot be written, or when there is no connection to be had.
+// Run ends with stdin (nil), with the context, when stdout cannot be written, or when there is no connection to be had. It writes each
+// message whole, in one call.
 func (b *Bridge) Run(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -177,7 +178,7 @@ func (b *Bridge) attempt(ctx, deadline context.Context, again bool) (*websocket.
 	conn.SetReadLimit(maxFrameSize)
 	place := b.place
 	if t, ok := b.Target.(placed); ok {
-		place = t.place()
+		place = t.Place()
 	}
 	if again {
 		if err := b.restore(ctx, deadline, conn, place != b.place); err != nil {
@@ -223,7 +224,7 @@ func (b *Bridge) receiveOne(ctx context.Context, conn *websocket.Conn) (frame, e
 	kind, message, err := conn.Read(ctx)
 	switch {
 	case errors.Is(err, websocket.ErrMessageTooBig):
-		return frame{}, Final{fmt.Errorf("the endpoint sent a message of more than %d bytes", MaxMessage)}
+		return frame{}, forward.Finally(fmt.Errorf("the endpoint sent a message of more than %d bytes", MaxMessage))
 	case err != nil:
 		return frame{}, err
 	case kind != websocket.MessageText:

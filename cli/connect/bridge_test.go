@@ -10,6 +10,8 @@ import (
 	"github.com/coder/websocket"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hearthdev/hearth/cli/forward"
 )
 
 // R50: what a client says arrives as it was, and what comes back, too: ids of every kind, unknown methods and fields, odd spaces.
@@ -251,7 +253,7 @@ func TestItGivesUp(t *testing.T) {
 	errs := make(chan error, 3)
 	errs <- errors.New("first")
 	errs <- errors.New("second")
-	errs <- Final{errors.New("last")}
+	errs <- forward.Finally(errors.New("last"))
 	e := start(t, flaky{errs}, time.Hour)
 	require.EqualError(t, e.end(), "last")
 	assert.Equal(t, "first; trying again\nsecond; trying again", e.told())

@@ -18,7 +18,7 @@ type pods struct {
 	dialled func() int
 }
 
-func (p pods) place() string { return strconv.Itoa(p.dialled()) }
+func (p pods) Place() string { return strconv.Itoa(p.dialled()) }
 
 func elsewhere(t *testing.T) (*played, *editor) {
 	t.Helper()
@@ -135,11 +135,4 @@ func TestNotificationsThatAreNoUpdatesComeOnce(t *testing.T) {
 	assert.Contains(t, e.told(), "goes on without a gap")
 	require.NoError(t, e.stdin.Close())
 	require.NoError(t, e.end())
-}
-
-// A node's words for a port on which nobody listens are long.
-func TestWhatTheFarEndSaysIsShort(t *testing.T) {
-	assert.Equal(t, "nothing listens there now: its agent does not answer",
-		farEnd(`failed to execute portforward in network namespace "/run/x": IPv4: dial tcp4 127.0.0.1:4000: connect: connection refused`))
-	assert.Equal(t, "no such container", farEnd("no such container\n"))
 }

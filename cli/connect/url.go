@@ -11,13 +11,12 @@ import (
 	"strings"
 
 	"github.com/coder/websocket"
+
+	"github.com/hearthdev/hearth/cli/forward"
 )
 
 // EnvKey holds the key of an endpoint that is given by its URL.
 const EnvKey = "HEARTH_ACP_KEY"
-
-// headerKey presents it, to the harness and to goose's own server.
-const headerKey = "X-Secret-Key"
 
 const maxKeyBytes = 4 << 10
 
@@ -64,9 +63,9 @@ func readKey(file string) (string, error) {
 func (e endpoint) Dial(ctx context.Context) (*websocket.Conn, error) {
 	key, err := e.key()
 	if err != nil {
-		return nil, Final{err}
+		return nil, forward.Finally(err)
 	}
-	return dial(ctx, e.url, key, &http.Client{Transport: plain})
+	return forward.DialACP(ctx, e.url, key, &http.Client{Transport: plain})
 }
 
 // maxHeaderBytes bounds what an endpoint may say before it is one.
@@ -74,25 +73,3 @@ const maxHeaderBytes = 64 << 10
 
 // plain makes a connection for each dial: one that is kept would read, and log, what a server says that nobody asked for.
 var plain = &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeaderBytes}
-
-// dial opens a WebSocket and says in words why it could not. It follows no redirect: the key is for the address that was given.
-func dial(ctx context.Context, url, key string, through *http.Client) (*websocket.Conn, error) {
-	client := *through
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	conn, response, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPClient: &client, HTTPHeader: http.Header{headerKey: {key}}})
-	if response != nil && response.Body != nil {
-		_ = response.Body.Close() // of an upgrade it is not the connection
-	}
-	switch {
-	case err == nil:
-		return conn, nil
-	case response == nil:
-		return nil, fmt.Errorf("dial %s: %w", url, err)
-	case response.StatusCode == http.StatusUnauthorized:
-		return nil, Final{errors.New("the endpoint refused the key")}
-	case response.StatusCode == http.StatusTooManyRequests || response.StatusCode >= 500 && response.StatusCode != http.StatusNotImplemented:
-		return nil, fmt.Errorf("the endpoint answered %s", response.Status)
-	default:
-		return nil, Final{fmt.Errorf("expected an ACP endpoint at %s, got the answer %s", url, response.Status)}
-	}
-}

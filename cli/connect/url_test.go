@@ -9,13 +9,17 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/hearthdev/hearth/cli/forward"
 )
 
 // The key is for the address that was given: an endpoint that sends its callers elsewhere does not send the key along.
 func TestNoRedirectGetsTheKey(t *testing.T) {
 	t.Setenv(EnvKey, "the-key")
 	var elsewhere []string
-	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { elsewhere = append(elsewhere, r.Header.Get(headerKey)) }))
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		elsewhere = append(elsewhere, r.Header.Get(forward.HeaderKey))
+	}))
 	t.Cleanup(other.Close)
 	server := httptest.NewServer(http.RedirectHandler(other.URL+"/acp", http.StatusTemporaryRedirect))
 	t.Cleanup(server.Close)

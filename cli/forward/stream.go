@@ -1,4 +1,4 @@
-package connect
+package forward
 
 import (
 	"context"
@@ -21,8 +21,8 @@ import (
 
 const maxForwardError = 4 << 10
 
-// forward connects to a port of a Pod through the API server, as kubectl port-forward does, but opens no port on this machine.
-func forward(ctx context.Context, config *rest.Config, namespace, name string, port int) (net.Conn, error) {
+// Conn connects to a port of a Pod through the API server, as kubectl port-forward does, but opens no port on this machine.
+func Conn(ctx context.Context, config *rest.Config, namespace, name string, port int) (net.Conn, error) {
 	dialer, err := forwardDialer(config, namespace, name)
 	if err != nil {
 		return nil, err

@@ -103,11 +103,13 @@ build: ## the binaries, into bin/
 setup: ## install what tests need from Debian (nothing when it is there)
 	@hack/setup.sh
 
-.PHONY: envtest-assets cluster-up cluster-down images images-load
+.PHONY: envtest-assets cluster-up cluster-env cluster-down images images-load
 envtest-assets: ## etcd and kube-apiserver for tests (no root)
 	@hack/cluster/cluster assets >/dev/null
 cluster-up: ## a real single-node Kubernetes on this machine (root)
 	@hack/cluster/cluster up
+cluster-env: ## print how a shell uses it: eval "$$(make cluster-env)"
+	@echo "export KUBECONFIG=$$(hack/cluster/cluster kubeconfig) PATH=$$(hack/cluster/cluster assets):\$$PATH"
 cluster-down: ## remove it and all that it made (root)
 	@hack/cluster/cluster down
 images: ## build the images, without a registry or daemon

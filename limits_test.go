@@ -26,12 +26,12 @@ import (
 var bounded = map[string]string{
 	"pkg/delivery/v1alpha1": "wire", "challenge": "challenge", "delivery": "delivery", "delivery/client": "client",
 	"delivery/journal": "journal", "delivery/kontext": "kontext", "delivery/server": "server", "internal/gate": "gate", "internal/tracing": "tracing",
-	"cmd/harness": "harness", "runtime/attach": "attach", "runtime/check": "check", "runtime/dial": "dial", "runtime/endpoint": "endpoint", "runtime/process": "process",
+	"cmd/harness": "harness", "runtime/attach": "attach", "runtime/check": "check", "runtime/dial": "dial", "runtime/metrics": "metrics", "runtime/endpoint": "endpoint", "runtime/process": "process",
 	"runtime/router": "router", "runtime/standing": "standing", "runtime/transcript": "transcript", "runtime/turn": "turn",
 }
 
 // noBounds are numbers of those packages that bound nothing: ports, codes, places in a file's format, sizes of keys.
-var noBounds = regexp.MustCompile(`^(wire\.DefaultPort|kontext\.DefaultPort|challenge\.(Length|keyBytes)|process\.(initPID|zombie)|harness\.exit\w+|router\.code\w+|attach\.[Cc]ode\w+|` +
+var noBounds = regexp.MustCompile(`^(wire\.DefaultPort|kontext\.DefaultPort|metrics\.DefaultPort|challenge\.(Length|keyBytes)|process\.(initPID|zombie)|harness\.exit\w+|router\.code\w+|attach\.[Cc]ode\w+|` +
 	`journal\.(pageHeaderBytes|metaBytes|metaPageSizeAt|metaTxAt|metaSumAt|sealBytes)|gate\.(frameHeader|typeHeaders)|standing\.(dirMode|fileMode)|transcript\.(dirMode|fileMode)|check\.probeMode)$`)
 
 var limitRow = regexp.MustCompile("^\\| `([a-z]+\\.[A-Za-z0-9]+)` \\| ([^|]+) \\|")

@@ -32,7 +32,7 @@ func (a *agents) Run(ctx context.Context, w server.Work, start func(session stri
 	goal := turn.Goal{
 		Run:  turn.Run{Namespace: w.Run.Namespace, Name: w.Run.Name, UID: w.Run.UID, Attempt: w.Attempt},
 		Text: w.Goal, Standing: a.standing, Limits: turn.Limits{Cost: w.Limits.Cost},
-		Session: cmp.Or(w.Session, a.session),
+		Session: cmp.Or(w.Session, a.session), Trace: w.Trace,
 	}
 	if w.Limits.ActiveSeconds != nil {
 		goal.Limits.ActiveSeconds = *w.Limits.ActiveSeconds

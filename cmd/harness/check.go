@@ -211,7 +211,7 @@ func (c *checkup) try(ctx context.Context, agentEnv []string) {
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 	}
-	cfg := c.cfg.pool(agentEnv, 1, nil, slog.New(slog.DiscardHandler), nil)
+	cfg := c.cfg.pool(agentEnv, 1, nil, slog.New(slog.DiscardHandler), nil, standing.Signals{})
 	cfg.DataDir = dir
 	trial, err := standing.Try(ctx, cfg)
 	if err != nil {

@@ -25,6 +25,7 @@ const defaultDataDir = "/var/lib/hearth"
 // config is what flags and environment say to every harness, parsed once.
 type config struct {
 	acpListen, dataDir, goalFile string
+	metricsListen                string
 	silence, startTimeout, drain time.Duration
 	permissions                  turn.Policy
 	manners
@@ -46,6 +47,7 @@ func (c *config) common() *config { return c }
 
 func (c *config) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.acpListen, "acp-listen", endpoint.DefaultAddr, "where agent clients connect; listening means ready")
+	metricsFlag(fs, &c.metricsListen)
 	fs.StringVar(&c.dataDir, "data-dir", defaultDataDir, "journal, agents' homes and work directories")
 	fs.DurationVar(&c.silence, "silence", turn.DefaultSilence, "how long an agent may be silent within a goal")
 	fs.DurationVar(&c.startTimeout, "start-timeout", standing.DefaultStartTimeout, "how long an agent may take to answer after its start")
@@ -159,9 +161,9 @@ func (c *config) takeSecrets(environ []string, log *slog.Logger) ([]string, erro
 }
 
 // pool is the configuration of a pool of agents.
-func (c *config) pool(agentEnv []string, concurrency int, guests standing.Guests, log *slog.Logger, onChange func(wire.AgentInfo)) standing.Config {
+func (c *config) pool(agentEnv []string, concurrency int, guests standing.Guests, log *slog.Logger, onChange func(wire.AgentInfo), heard standing.Signals) standing.Config {
 	return standing.Config{
 		Command: c.command, Endpoint: c.endpoint, EndpointKey: c.key, Env: agentEnv, DataDir: c.dataDir, Concurrency: concurrency, Permissions: c.permissions, Output: turn.MediaType(c.output),
-		Silence: c.silence, StartTimeout: c.startTimeout, Log: log, Now: time.Now, Version: version.Of(), Guests: guests, OnChange: onChange,
+		Silence: c.silence, StartTimeout: c.startTimeout, Log: log, Now: time.Now, Version: version.Of(), Guests: guests, OnChange: onChange, Signals: heard,
 	}
 }

@@ -24,7 +24,14 @@ const (
 )
 
 // secrets are the variables of every contract that the agent must not inherit (SPEC.md, Harness).
-var secrets = []string{envToken, envView, envSteer, kontext.TokenVariable, envOlderSteer, dial.KeyVariable}
+var secrets = []string{
+	envToken, envView, envSteer, kontext.TokenVariable, envOlderSteer, dial.KeyVariable,
+	"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_METRICS_HEADERS", "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
+}
+
+// exporters begin the variables that say where the harness exports traces to, and with what credentials. An agent that knows them too,
+// and there are such, would export goals there by itself.
+const exporters = "OTEL_EXPORTER_"
 
 // serviceLink is what Kubernetes adds for a Service whose name begins with hearth.
 var serviceLink = regexp.MustCompile(`^HEARTH_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
@@ -99,6 +106,6 @@ func scrub(environ []string) ([]string, error) {
 	}
 	return slices.DeleteFunc(slices.Clone(environ), func(pair string) bool {
 		name, _, _ := strings.Cut(pair, "=")
-		return slices.Contains(secrets, name) || strings.HasPrefix(name, prefix) && !serviceLink.MatchString(name)
+		return slices.Contains(secrets, name) || strings.HasPrefix(name, exporters) || strings.HasPrefix(name, prefix) && !serviceLink.MatchString(name)
 	}), nil
 }

@@ -24,7 +24,7 @@ import (
 func (p *place) olderEnviron() []string {
 	return append([]string{
 		"PATH=" + os.Getenv("PATH"), "KONTEXT_DELIVERY_TOKEN=" + token, "KONTEXT_GOAL=Stand by.", "KONTEXT_AGENT_NAME=reviewer",
-		"HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_KONTEXT_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + p.dir,
+		"HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_METRICS_LISTEN=127.0.0.1:0", "HEARTH_KONTEXT_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + p.dir,
 		"AGENT_EFFECTS_FILE=" + p.effects, "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
 	}, p.env...)
 }

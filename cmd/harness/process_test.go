@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -82,7 +83,7 @@ func (p *place) environ() []string {
 	}
 	return append([]string{
 		"PATH=" + os.Getenv("PATH"), "POD_NAMESPACE=" + p.pod.Namespace, "POD_NAME=" + p.pod.PodName, "POD_UID=" + p.pod.PodUID,
-		envToken + "=" + token, "HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_DELIVERY_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + p.dir,
+		envToken + "=" + token, "HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_METRICS_LISTEN=127.0.0.1:0", "HEARTH_DELIVERY_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + p.dir,
 		"AGENT_EFFECTS_FILE=" + p.effects, "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
 	}, p.env...)
 }
@@ -97,6 +98,7 @@ type booted struct {
 	err  error         // how, after exit
 	boot wire.ChallengeAnswer
 
+	headers http.Header // of each call, beside the contract's
 	// closed stand in for stdout and stderr: pipes that nobody reads any more.
 	closed map[string]*os.File
 }
@@ -191,6 +193,7 @@ func (b *booted) call(method, target string, body any, into any) int {
 	if method == http.MethodGet {
 		r.Header.Set("Prefer", "wait=30")
 	}
+	maps.Copy(r.Header, b.headers)
 	if asked.Boot != "" {
 		r.Header.Set(wire.HeaderBoot, asked.Boot)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"go.opentelemetry.io/otel/trace"
 
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/endpoint"
@@ -25,15 +26,21 @@ type oneShot struct {
 	door  *door
 	pool  *standing.Pool
 	folk  *people
+	heard *signals
 	began time.Time
-	sent  atomic.Bool // the goal was, or was about to be
-	fatal chan error  // what ends the harness although nobody asked it to
+	sent  atomic.Bool  // the goal was, or was about to be
+	runs  atomic.Int32 // 1 while it is
+	trace trace.SpanContext
+	fatal chan error // what ends the harness although nobody asked it to
 }
 
 // runOnce does one goal, leaves its envelope as termination message, says the answer on out, and returns the exit code.
 func runOnce(args []string, signals <-chan os.Signal, out io.Writer, log *slog.Logger) int {
 	o := &oneShot{log: log, began: time.Now(), fatal: make(chan error, 1)}
 	err := o.prepare(args)
+	if o.heard != nil {
+		defer o.heard.close() // when the result is left: it is worth more
+	}
 	var e wire.Envelope
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
@@ -83,11 +90,15 @@ func (o *oneShot) prepare(args []string) error {
 	if err != nil {
 		return err
 	}
+	o.heard = newSignals(environ, o.log)
+	o.heard.set.Watch(func() (int, int) { return 0, int(o.runs.Load()) })
+	o.heard.serve(o.cfg.metricsListen)
+	o.trace = traceOf(environ)
 	if o.folk, err = newPeople(&o.cfg.config, environ, o.log); err != nil {
 		return err
 	}
-	o.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: o.cfg.acpListen, Keys: o.cfg.keys, Clients: o.folk, Transcripts: o.folk.store, Log: o.log, Now: time.Now, Ended: o.fail})}
-	o.pool, err = standing.New(o.cfg.pool(agentEnv, 1, o.folk.hub, o.log, o.agentChanged))
+	o.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: o.cfg.acpListen, Keys: o.cfg.keys, Clients: o.folk, Transcripts: o.folk.store, Log: o.log, Now: time.Now, Ended: o.fail, Attached: o.heard.attached})}
+	o.pool, err = standing.New(o.cfg.pool(agentEnv, 1, o.folk.hub, o.log, o.agentChanged, o.heard.agents()))
 	o.folk.pool = o.pool
 	o.cfg.limits.Since = o.began // the agent's start is in it: the controller counts from the container's, and must not be first
 	return err
@@ -114,12 +125,14 @@ func (o *oneShot) carryOut(signals <-chan os.Signal) wire.Envelope {
 	ended, answer := make(chan error, 1), make(chan wire.Envelope, 1)
 	go func() { ended <- o.pool.Run(context.Background()) }()
 	go func() {
-		answer <- o.pool.Turn(ctx, turn.Goal{Run: o.cfg.run, Text: o.cfg.goal, Limits: o.cfg.limits}, func(string) error {
+		answer <- o.pool.Turn(ctx, turn.Goal{Run: o.cfg.run, Text: o.cfg.goal, Limits: o.cfg.limits, Trace: o.trace}, func(string) error {
+			o.runs.Store(1)
 			o.sent.Store(true)
 			return nil
 		})
 	}()
 	e := o.await(answer, signals, cancel)
+	o.runs.Store(0)
 	if err := o.door.close(); err != nil {
 		o.log.Warn("acp: could not be closed", "cause", err)
 	}

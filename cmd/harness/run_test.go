@@ -37,7 +37,7 @@ func (k *task) start(args ...string) *booted {
 
 func (k *task) environ() []string {
 	return withEnv([]string{
-		"PATH=" + os.Getenv("PATH"), "POD_NAME=" + k.pod.PodName, "HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + k.dir, "HEARTH_GOAL_FILE=" + k.goal,
+		"PATH=" + os.Getenv("PATH"), "POD_NAME=" + k.pod.PodName, "HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_METRICS_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + k.dir, "HEARTH_GOAL_FILE=" + k.goal,
 		"HEARTH_TERMINATION_LOG=" + k.left, "HEARTH_ACP_VIEW_KEY=" + token, "AGENT_EFFECTS_FILE=" + k.effects, "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
 	}, k.env)
 }

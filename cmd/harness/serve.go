@@ -31,6 +31,7 @@ type harness struct {
 	folk   *people
 	door   *door
 	fatal  chan error // what ends the harness although nobody asked it to
+	heard  *signals
 
 	journal *journal.Journal // with delivery only, as the rest
 	server  deliverer
@@ -38,8 +39,8 @@ type harness struct {
 	served  chan error
 }
 
-func newHarness(cfg serveConfig, log *slog.Logger) *harness {
-	return &harness{cfg: cfg, log: log, agents: &agents{standing: cfg.goal, session: wire.SessionFresh}, fatal: make(chan error, 1)}
+func newHarness(cfg serveConfig, log *slog.Logger, heard *signals) *harness {
+	return &harness{cfg: cfg, log: log, heard: heard, agents: &agents{standing: cfg.goal, session: wire.SessionFresh}, fatal: make(chan error, 1)}
 }
 
 // assemble makes the agents, where people meet them, and the door to there. Nothing is started.
@@ -47,8 +48,8 @@ func (h *harness) assemble(ctx context.Context, environ, agentEnv []string) (err
 	if h.folk, err = newPeople(&h.cfg.config, environ, h.log); err != nil {
 		return err
 	}
-	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: h.cfg.acpListen, Keys: h.cfg.keys, Clients: h.folk, Transcripts: h.folk.store, Log: h.log, Now: time.Now, Ended: h.fail})}
-	agent := h.cfg.pool(agentEnv, h.cfg.concurrency, h.folk.hub, h.log, func(info wire.AgentInfo) { h.agentChanged(ctx, info) })
+	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: h.cfg.acpListen, Keys: h.cfg.keys, Clients: h.folk, Transcripts: h.folk.store, Log: h.log, Now: time.Now, Ended: h.fail, Attached: h.heard.attached})}
+	agent := h.cfg.pool(agentEnv, h.cfg.concurrency, h.folk.hub, h.log, func(info wire.AgentInfo) { h.agentChanged(ctx, info) }, h.heard.agents())
 	agent.Session = h.cfg.sessionMode()
 	h.agents.pool, err = standing.New(agent)
 	h.folk.pool = h.agents.pool
@@ -77,7 +78,9 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	h := newHarness(cfg, log)
+	heard := newSignals(environ, log)
+	defer heard.close()
+	h := newHarness(cfg, log, heard)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if who != nil || older != nil {
@@ -85,6 +88,9 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 	}
 	if err == nil {
 		err = h.assemble(ctx, environ, agentEnv)
+	}
+	if err == nil {
+		heard.serve(cfg.metricsListen)
 	}
 	if err != nil {
 		return errors.Join(err, h.closeDelivery())
@@ -107,7 +113,7 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 func (h *harness) openDelivery(ctx context.Context, who credentials) error {
 	deliveries, err := server.New(server.Config{
 		Identity: who.identity, Keys: who.keys, Scheme: wire.Scheme(h.cfg.deliveryScheme), Journal: h.journal, Runner: h.agents, Concurrency: h.cfg.concurrency, Queue: h.cfg.queue,
-		Version: version.Of(), Now: time.Now, Log: h.log,
+		Version: version.Of(), Now: time.Now, Log: h.log, Tracer: h.heard.tracer, Answered: h.heard.set.Answered,
 	})
 	if err != nil {
 		return err
@@ -121,7 +127,12 @@ func (h *harness) openJournal() (err error) {
 		Dir: h.cfg.dataDir, Now: time.Now, Log: h.log, Keep: h.cfg.keep,
 		BeforeWrite: func(name string) error { crashpoint.Reach(crashpoint.BeforeWrite(name)); return nil },
 		AfterWrite:  func(name string) { crashpoint.Reach(crashpoint.AfterWrite(name)) },
+		Wrote:       func(_ string, took time.Duration) { h.heard.set.Wrote(took) },
 	})
+	if err == nil {
+		h.heard.set.Watch(h.journal.Counts)
+		h.heard.interrupted(h.journal.Unfinished())
+	}
 	return err
 }
 

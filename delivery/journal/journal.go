@@ -63,6 +63,8 @@ type Config struct {
 	// write before it is begun. They are the cut points of crash tests; nil in production.
 	BeforeWrite func(write string) error
 	AfterWrite  func(write string)
+	// Wrote, unless nil, is told how long each durable write took, the sync included.
+	Wrote func(write string, took time.Duration)
 }
 
 // Key names one attempt of one run.
@@ -91,7 +93,8 @@ type Journal struct {
 	file   sync.RWMutex // held shared by reads of db, alone by its replacement
 	db     *bbolt.DB
 
-	feed feed
+	feed    feed
+	settled []Unfinished
 }
 
 // Open opens the journal in a directory, or makes one, and settles what the last boot left: an attempt that was running is

@@ -56,6 +56,13 @@ type Work struct {
 	Goal    string           `json:"goal"`
 	Session wire.SessionMode `json:"session,omitzero"`
 	Limits  wire.Limits      `json:"limits"`
+	Trace   Trace            `json:"trace,omitzero"`
+}
+
+// Trace is the context that an attempt belongs to (W3C Trace Context); zero where there is none. It is kept as long as the goal is.
+type Trace struct {
+	Parent string `json:"parent,omitzero"`
+	State  string `json:"state,omitzero"`
 }
 
 // dropNext says whose envelope may be dropped, and when it was recorded (Unix seconds).

@@ -16,12 +16,18 @@ func (j *Journal) settle() error {
 	running := j.feed.inState(func(s wire.State) bool { return s == wire.StateRunning })
 	now := j.now()
 	err := j.update("settle", func(tx *bbolt.Tx, c *counts) error {
+		j.settled = nil
 		for i := range running {
+			var work Work
+			if _, err := get(tx.Bucket(bucketWork), running[i].key().bytes(), &work); err != nil {
+				return err
+			}
 			envelope := interrupted(running[i].Attempt, now)
 			running[i].Attempt.State, running[i].Attempt.FinishedAt = wire.StateFinished, &now
 			if err := putChange(tx, c, running[i], &envelope); err != nil {
 				return err
 			}
+			j.settled = append(j.settled, Unfinished{running[i].Attempt, work.Trace})
 		}
 		return dropOld(tx, c, int64(j.cfg.Keep), now.Add(-KeepFor))
 	}, func() {
@@ -38,6 +44,15 @@ func (j *Journal) settle() error {
 	}
 	return nil
 }
+
+// Unfinished is an attempt that was running when the last boot ended, as it was settled, and the trace that it belongs to.
+type Unfinished struct {
+	wire.Attempt
+	Trace Trace
+}
+
+// Unfinished are those that Open finished as Interrupted.
+func (j *Journal) Unfinished() []Unfinished { return j.settled }
 
 func interrupted(a wire.Attempt, now time.Time) wire.Envelope {
 	started := now

@@ -35,6 +35,7 @@ func (j *Journal) try(name string, change func(tx *bbolt.Tx, c *counts) error, k
 	}
 	next := j.counts
 	next.Writes++
+	wrote := j.stopwatch()
 	err := j.db.Update(func(tx *bbolt.Tx) error {
 		if err := change(tx, &next); err != nil {
 			return err
@@ -47,11 +48,21 @@ func (j *Journal) try(name string, change func(tx *bbolt.Tx, c *counts) error, k
 		}
 	}
 	j.counts = next
+	wrote(name)
 	defer known() // whoever panics now: an attempt that is in the file alone would be lost to this process (fault row 42)
 	if j.cfg.AfterWrite != nil {
 		j.cfg.AfterWrite(name)
 	}
 	return nil
+}
+
+// stopwatch measures one write.
+func (j *Journal) stopwatch() func(name string) {
+	if j.cfg.Wrote == nil {
+		return func(string) {}
+	}
+	began := j.cfg.Now()
+	return func(name string) { j.cfg.Wrote(name, j.cfg.Now().Sub(began)) }
 }
 
 // writeAccept is the one write that takes on more.

@@ -13,7 +13,10 @@ import (
 
 // Accept journals a new attempt with its goal, under the contract that the request's apiVersion names. It returns after the sync, so
 // that 202 may be answered. ErrFull when there is no room, ErrState when the attempt is known.
-func (j *Journal) Accept(r wire.DeliveryRequest) (wire.Attempt, error) {
+func (j *Journal) Accept(r wire.DeliveryRequest) (wire.Attempt, error) { return j.AcceptIn(r, Trace{}) }
+
+// AcceptIn is Accept with the trace that the attempt belongs to.
+func (j *Journal) AcceptIn(r wire.DeliveryRequest, trace Trace) (wire.Attempt, error) {
 	j.write.Lock()
 	defer j.write.Unlock()
 	if err := j.room(); err != nil {
@@ -23,7 +26,7 @@ func (j *Journal) Accept(r wire.DeliveryRequest) (wire.Attempt, error) {
 	s := stored{Contract: r.APIVersion, Attempt: wire.Attempt{
 		Run: r.Run, Attempt: r.Attempt, Digest: wire.Digest(r.Run.UID, r.Attempt, r.Goal), State: wire.StateAccepted, AcceptedAt: &now,
 	}}
-	work := Work{Goal: r.Goal, Session: r.Session}
+	work := Work{Goal: r.Goal, Session: r.Session, Trace: trace}
 	if r.Limits != nil {
 		work.Limits = *r.Limits
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hearthdev/hearth/delivery"
 	"github.com/hearthdev/hearth/delivery/journal"
+	"github.com/hearthdev/hearth/internal/tracing"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
@@ -26,6 +27,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, p)
 		return
 	}
+	s.log(key, tracing.FromHeaders(r.Header)).Info("cancel asked for", "status", status)
 	s.writeAttempt(w, status, key)
 }
 

@@ -50,6 +50,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		reply := newResponse()
 		writeProblem(reply, p)
 		reply.send(w)
+		s.cfg.Answered(endpoint(r), reply.status)
 		return
 	}
 	asked := challenge.Request{
@@ -57,6 +58,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		PodName: s.cfg.Identity.PodName, PodUID: s.cfg.Identity.PodUID,
 	}
 	reply := newResponse()
+	defer func() { s.cfg.Answered(endpoint(r), reply.status) }()
 	s.guarded(reply, w, r, asked)
 	if r.Method == http.MethodHead {
 		reply.body.Reset() // it is not sent, so the answer must not cover it
@@ -86,6 +88,18 @@ func kind(r *http.Request) string {
 	default:
 		return "attempt"
 	}
+}
+
+// endpoint names the call that a request is, whoever makes it.
+func endpoint(r *http.Request) string {
+	below := strings.HasPrefix(r.URL.Path, wire.RunsPath+"/")
+	switch {
+	case r.URL.Path == wire.ChallengePath && r.Method == http.MethodPost, r.URL.Path == wire.RunsPath && r.Method == http.MethodPost,
+		r.URL.Path == wire.RunsPath && r.Method == http.MethodGet, below && (r.Method == http.MethodGet || r.Method == http.MethodDelete),
+		below && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, wire.RecordedSuffix):
+		return kind(r)
+	}
+	return "other"
 }
 
 // guarded turns a panic into a signed 500; the process lives (row 42). What panicked may hold a goal: only its type is logged.

@@ -1,12 +1,17 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/hearthdev/hearth/delivery"
 	"github.com/hearthdev/hearth/delivery/journal"
+	"github.com/hearthdev/hearth/internal/tracing"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
@@ -26,7 +31,7 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	key := journal.Key{RunUID: request.Run.UID, Attempt: request.Attempt}
-	a, p := s.admit(key, request)
+	a, p := s.admitIn(tracing.Under(r.Context(), tracing.FromHeaders(r.Header)), key, request)
 	if p != nil {
 		writeProblem(w, p)
 		return
@@ -48,9 +53,29 @@ func (s *Server) deliver(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// admitIn is admit in the trace of ctx, or in one of its own.
+func (s *Server) admitIn(ctx context.Context, key journal.Key, request wire.DeliveryRequest) (a delivery.Admission, p *wire.Problem) {
+	_, span := s.cfg.Tracer.Start(ctx, spanAccept, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(about(key, request.Run)...))
+	defer func() {
+		answer := "accepted"
+		switch {
+		case p != nil:
+			answer = string(p.Code)
+		case a.Kind == delivery.AdmissionDuplicate:
+			answer = "known"
+		}
+		span.SetAttributes(attribute.String("hearth.answer", answer))
+		span.End()
+		if p == nil { // without the lock: a log may be slow to take it
+			s.log(key, span.SpanContext()).Info(answer)
+		}
+	}()
+	return s.admit(key, request, span.SpanContext())
+}
+
 // admit decides and, when it accepts, journals: one lock over both, so that the same delivery fifty times in parallel is
 // accepted once (row 11).
-func (s *Server) admit(key journal.Key, request wire.DeliveryRequest) (delivery.Admission, *wire.Problem) {
+func (s *Server) admit(key journal.Key, request wire.DeliveryRequest, in trace.SpanContext) (delivery.Admission, *wire.Problem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held, err := s.held(key)
@@ -61,15 +86,15 @@ func (s *Server) admit(key journal.Key, request wire.DeliveryRequest) (delivery.
 	if a.Kind != delivery.AdmissionAccept {
 		return a, a.Problem
 	}
-	defer s.queueAccepted(key, request) // also after a panic: what is in the journal is promised (fault row 42)
-	if _, err := s.cfg.Journal.Accept(request); err != nil {
+	defer s.queueAccepted(key, request, in) // also after a panic: what is in the journal is promised (fault row 42)
+	if _, err := s.cfg.Journal.AcceptIn(request, remembered(in)); err != nil {
 		return a, s.fault(err)
 	}
 	return a, nil
 }
 
 // queueAccepted queues an attempt once it is journalled; s.mu is held.
-func (s *Server) queueAccepted(key journal.Key, request wire.DeliveryRequest) {
+func (s *Server) queueAccepted(key journal.Key, request wire.DeliveryRequest, in trace.SpanContext) {
 	if e, err := s.cfg.Journal.Get(key); err != nil || e.State != wire.StateAccepted || s.find(key) != nil {
 		return
 	}
@@ -77,7 +102,7 @@ func (s *Server) queueAccepted(key journal.Key, request wire.DeliveryRequest) {
 	if request.Limits != nil {
 		limits = *request.Limits
 	}
-	s.enqueue(key, request.Run, limits, time.Duration(0))
+	s.enqueue(key, request.Run, limits, time.Duration(0), in)
 	s.dispatch()
 }
 

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+
 	"github.com/hearthdev/hearth/delivery/journal"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
@@ -13,7 +15,7 @@ import (
 func (s *Server) Submit(r wire.DeliveryRequest) *wire.Problem {
 	r.Target = wire.Target{Name: s.cfg.Identity.PodName, UID: s.cfg.Identity.PodUID}
 	r.Journal = s.cfg.Journal.ID()
-	_, p := s.admit(journal.Key{RunUID: r.Run.UID, Attempt: r.Attempt}, r)
+	_, p := s.admitIn(context.Background(), journal.Key{RunUID: r.Run.UID, Attempt: r.Attempt}, r)
 	return p
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"go.opentelemetry.io/otel/trace"
+
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
@@ -14,6 +16,7 @@ type Work struct {
 	Goal    string
 	Session wire.SessionMode
 	Limits  wire.Limits
+	Trace   trace.SpanContext // what it is a part of; zero: nothing that is known
 }
 
 // Runner carries out goals. It is the only view the server has of an agent.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/hearthdev/hearth/delivery/journal"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
@@ -22,6 +24,7 @@ type attempt struct {
 	voided  bool
 	cancel  context.CancelCauseFunc // set while it is active
 	expiry  *time.Timer             // voids it when it has not started in time
+	in      trace.SpanContext       // the trace that it belongs to
 }
 
 func (a *attempt) stopTimer() {
@@ -73,14 +76,14 @@ func (s *Server) resume(a wire.Attempt) error {
 	if a.AcceptedAt != nil {
 		waited = max(0, s.cfg.Now().Sub(*a.AcceptedAt))
 	}
-	s.enqueue(key, a.Run, work.Limits, waited)
+	s.enqueue(key, a.Run, work.Limits, waited, Recall(work.Trace))
 	return nil
 }
 
 // enqueue puts an accepted attempt at the end of the queue; s.mu is held.
-func (s *Server) enqueue(key journal.Key, run wire.RunRef, limits wire.Limits, waited time.Duration) {
+func (s *Server) enqueue(key journal.Key, run wire.RunRef, limits wire.Limits, waited time.Duration, in trace.SpanContext) {
 	s.orders++
-	a := &attempt{key: key, run: run, order: s.orders}
+	a := &attempt{key: key, run: run, order: s.orders, in: in}
 	s.queue = append(s.queue, a)
 	if limits.StartWithinSeconds != nil {
 		left := max(0, time.Duration(*limits.StartWithinSeconds)*time.Second-waited)
@@ -96,11 +99,11 @@ func (s *Server) expire(a *attempt) {
 		return
 	}
 	if err := s.void(a); err != nil {
-		s.cfg.Log.Error("an attempt that did not start in time could not be voided; it is tried again", "run", a.key.RunUID, "cause", err)
+		s.log(a.key, a.in).Error("an attempt that did not start in time could not be voided; it is tried again", "cause", err)
 		a.expiry = time.AfterFunc(firstRetry, func() { s.expire(a) })
 		return
 	}
-	s.cfg.Log.Info("voided: not started within its limit", "run", a.key.RunUID, "attempt", a.key.Attempt)
+	s.log(a.key, a.in).Info("voided: not started within its limit")
 }
 
 // void journals that an attempt never starts and takes it out of the way; s.mu is held.
@@ -188,17 +191,23 @@ func (s *Server) carryOut(ctx context.Context, a *attempt) (envelope wire.Envelo
 	began := s.cfg.Now()
 	defer func() {
 		if r := recover(); r != nil {
-			s.cfg.Log.Error("panic while running an attempt", "run", a.key.RunUID, "type", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
+			s.log(a.key, a.in).Error("panic while running an attempt", "type", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
 			envelope = failed(wire.ReasonAgentError, "the harness failed while running the goal", began, s.cfg.Now())
 		}
 	}()
 	work, err := s.cfg.Journal.Work(a.key)
 	if err != nil {
-		s.cfg.Log.Error("the goal of an accepted attempt cannot be read; it is tried again", "run", a.key.RunUID, "cause", err)
+		s.log(a.key, a.in).Error("the goal of an accepted attempt cannot be read; it is tried again", "cause", err)
 		return wire.Envelope{}
 	}
-	w := Work{Run: a.run, Attempt: a.key.Attempt, Goal: work.Goal, Session: work.Session, Limits: work.Limits}
-	return s.cfg.Runner.Run(ctx, w, func(session string) error { return s.start(ctx, a, session) })
+	w := Work{Run: a.run, Attempt: a.key.Attempt, Goal: work.Goal, Session: work.Session, Limits: work.Limits, Trace: a.in}
+	return s.cfg.Runner.Run(ctx, w, func(session string) error {
+		err := s.start(ctx, a, session)
+		if err == nil {
+			s.log(a.key, a.in).Info("started")
+		}
+		return err
+	})
 }
 
 // start journals that the goal is about to be sent. It is durable before the runner sends it.
@@ -222,7 +231,7 @@ func (s *Server) start(ctx context.Context, a *attempt, session string) error {
 		}
 	}()
 	if _, err := s.cfg.Journal.Start(a.key, sessionName(session)); err != nil {
-		s.cfg.Log.Error("an attempt could not be journalled as started, so it was not; it is tried again", "run", a.key.RunUID, "cause", err)
+		s.log(a.key, a.in).Error("an attempt could not be journalled as started, so it was not; it is tried again", "cause", err)
 		return fmt.Errorf("start: %w", err)
 	}
 	return nil

@@ -14,6 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
 	"github.com/hearthdev/hearth/challenge"
 	"github.com/hearthdev/hearth/challenge/pinned"
 	"github.com/hearthdev/hearth/delivery/journal"
@@ -36,6 +39,10 @@ type Config struct {
 	Wanted func(journal.Key) bool
 	Now    func() time.Time
 	Log    *slog.Logger
+	// Tracer begins the spans of what is accepted; nil: there are none, and a caller's context is passed on as it came.
+	Tracer trace.Tracer
+	// Answered, unless nil, is told of each answer: which of the contract's calls, "other" for none of them, and the HTTP status.
+	Answered func(endpoint string, status int)
 }
 
 // Server holds one boot of a harness's deliveries. Make it with New, serve Handler, end it with Drain and Close.
@@ -72,6 +79,12 @@ func New(cfg Config) (*Server, error) {
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Tracer == nil {
+		cfg.Tracer = noop.Tracer{}
+	}
+	if cfg.Answered == nil {
+		cfg.Answered = func(string, int) {}
 	}
 	secure, err := secured(cfg)
 	if err != nil {

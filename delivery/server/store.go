@@ -22,9 +22,10 @@ func (s *Server) store(a *attempt, envelope wire.Envelope) {
 	for wait := firstRetry; ; wait = min(2*wait, maxRetry) {
 		err := s.finish(a, envelope)
 		if err == nil {
+			s.log(a.key, a.in).Info("finished", "outcome", envelope.Outcome, "reason", envelope.Reason)
 			return
 		}
-		s.cfg.Log.Error("the result of an attempt cannot be stored and is not served", "run", a.key.RunUID, "attempt", a.key.Attempt, "retry", wait, "cause", err)
+		s.log(a.key, a.in).Error("the result of an attempt cannot be stored and is not served", "retry", wait, "cause", err)
 		if errors.Is(err, journal.ErrState) {
 			return
 		}

@@ -24,6 +24,17 @@ const (
 	Steer        // watch, prompt, cancel and answer permission questions
 )
 
+func (a Access) String() string {
+	switch a {
+	case View:
+		return "view"
+	case Steer:
+		return "steer"
+	default:
+		return "none"
+	}
+}
+
 // Message is one JSON-RPC message on its way to a client.
 type Message struct {
 	// Session is the session it belongs to; "" for what belongs to the connection. A transport with one stream ignores it.

@@ -62,7 +62,10 @@ func (h *Hub) offer(st *stand, s *session, r *router.Request, otherwise func()) 
 	h.open[q.number] = q
 	h.mu.Unlock()
 	q.data = f.WithID(strconv.AppendUint(nil, q.number, 10))
-	q.timer = time.AfterFunc(h.cfg.AskTimeout, otherwise)
+	q.timer = time.AfterFunc(h.cfg.AskTimeout, func() {
+		r.Expire()
+		otherwise()
+	})
 	s.questions[id] = q
 	for c := range viewers {
 		c.out.push(Message{Session: s.id, Data: q.data})

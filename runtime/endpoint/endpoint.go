@@ -46,6 +46,8 @@ type Config struct {
 	Now func() time.Time
 	// MaxConnections is the constant of that name unless set.
 	MaxConnections int
+	// Attached, unless nil, is told that so many more clients are attached with an access by a transport; fewer, where it is negative.
+	Attached func(access attach.Access, transport string, more int)
 	// Ended, unless nil, is told why an open endpoint closed by itself. It is called from a goroutine of its own.
 	Ended func(error)
 
@@ -82,7 +84,7 @@ func New(cfg Config) *Endpoint {
 	if cfg.longest == 0 {
 		cfg.longest = MaxMessageBytes
 	}
-	return &Endpoint{cfg: cfg, guests: newGuests(cfg.Clients, min(cfg.MaxConnections, attach.MaxClients)), rooms: newRooms(), shelf: make(chan struct{}, maxTranscripts)}
+	return &Endpoint{cfg: cfg, guests: newGuests(cfg.Clients, min(cfg.MaxConnections, attach.MaxClients), cfg.Attached), rooms: newRooms(), shelf: make(chan struct{}, maxTranscripts)}
 }
 
 // Bind starts listening and says so in the log; it does nothing while it listens. The error names the address and, when another

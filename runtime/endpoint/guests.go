@@ -37,6 +37,7 @@ type guest struct {
 	Client
 	id     string // Acp-Connection-Id
 	access attach.Access
+	way    string          // the transport
 	ctx    context.Context // ends with the connection; its cause is a parting
 	end    context.CancelCauseFunc
 }
@@ -70,8 +71,9 @@ func (in *guest) next() (attach.Message, error) {
 
 // guests are all of them.
 type guests struct {
-	clients Clients
-	limit   int
+	clients  Clients
+	limit    int
+	attached func(access attach.Access, transport string, more int)
 
 	mu      sync.Mutex
 	shut    *parting // why nobody comes in
@@ -80,15 +82,24 @@ type guests struct {
 	gone    sync.WaitGroup
 }
 
-func newGuests(clients Clients, limit int) *guests {
-	return &guests{clients: clients, limit: limit, all: map[*guest]struct{}{}}
+func newGuests(clients Clients, limit int, attached func(attach.Access, string, int)) *guests {
+	if attached == nil {
+		attached = func(attach.Access, string, int) {}
+	}
+	return &guests{clients: clients, limit: limit, attached: attached, all: map[*guest]struct{}{}}
 }
+
+// The transports.
+const (
+	byWebSocket  = "websocket"
+	byStreamable = "http"
+)
 
 // maxViewers leaves a quarter of the room to those who may steer.
 func (g *guests) maxViewers() int { return max(1, g.limit*3/4) }
 
 // enter lets a client in. The error says why not, and may be shown to it.
-func (g *guests) enter(r *http.Request, access attach.Access) (*guest, error) {
+func (g *guests) enter(r *http.Request, access attach.Access, transport string) (*guest, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.shut != nil {
@@ -101,13 +112,14 @@ func (g *guests) enter(r *http.Request, access attach.Access) (*guest, error) {
 	if err != nil {
 		return nil, fmt.Errorf("attach: %w", err)
 	}
-	in := &guest{Client: client, id: rand.Text(), access: access}
+	in := &guest{Client: client, id: rand.Text(), access: access, way: transport}
 	in.ctx, in.end = context.WithCancelCause(context.WithoutCancel(r.Context()))
 	g.all[in] = struct{}{}
 	if access == attach.View {
 		g.viewers++
 	}
 	g.gone.Add(1)
+	g.attached(access, transport, 1)
 	return in, nil
 }
 
@@ -121,6 +133,7 @@ func (g *guests) leave(in *guest) {
 	if in.access == attach.View {
 		g.viewers--
 	}
+	g.attached(in.access, in.way, -1)
 	g.gone.Done()
 }
 

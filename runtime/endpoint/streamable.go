@@ -176,7 +176,7 @@ func (s *streamable) body(w http.ResponseWriter, r *http.Request, access attach.
 
 // initialize begins a connection and answers with the agent's answer.
 func (s *streamable) initialize(w http.ResponseWriter, r *http.Request, access attach.Access, body []byte) {
-	in, err := s.guests.enter(r, access)
+	in, err := s.guests.enter(r, access, byStreamable)
 	if err != nil {
 		w.Header().Set("Retry-After", "1")
 		refuse(w, http.StatusServiceUnavailable, codeNoRoom, err.Error())

@@ -33,7 +33,7 @@ func (e *Endpoint) messageLimit(access attach.Access) int64 {
 
 // socket serves one client by WebSocket: a JSON-RPC message a text frame, from the first frame to the last.
 func (e *Endpoint) socket(w http.ResponseWriter, r *http.Request, access attach.Access) {
-	in, err := e.guests.enter(r, access)
+	in, err := e.guests.enter(r, access, byWebSocket)
 	if err != nil {
 		turnAway(w, r, http.StatusServiceUnavailable, codeNoRoom, err.Error())
 		return

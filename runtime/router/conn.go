@@ -27,6 +27,9 @@ type Config struct {
 	MaxLine int
 	// Watcher is told of everything that is said; nil: nobody is.
 	Watcher Watcher
+	// Settled, unless nil, is told of the one answer that a request of the agent gets: its result, or nothing where it is an error, and
+	// the client that gave it, or nil. It does not block.
+	Settled func(r *Request, result jsontext.Value, by any)
 	// Prefix makes session ids unique where there are several agents: everybody but the agent sees them with it. Digits and dots.
 	Prefix string
 }

@@ -98,19 +98,25 @@ func (s *Session) Release() {
 	s.conn.mu.Unlock()
 }
 
+// Meta is what a prompt says beside its text, in its _meta; nil: nothing.
+type Meta map[string]any
+
 // Prompt sends session/prompt with these texts as content blocks.
-func (s *Session) Prompt(texts ...string) (*Call, error) {
-	return s.conn.Send(acp.AgentMethodSessionPrompt, s.prompt(texts))
+func (s *Session) Prompt(texts ...string) (*Call, error) { return s.PromptWith(nil, texts...) }
+
+// PromptWith is Prompt with a _meta.
+func (s *Session) PromptWith(meta Meta, texts ...string) (*Call, error) {
+	return s.conn.Send(acp.AgentMethodSessionPrompt, s.prompt(meta, texts))
 }
 
-// PromptBytes is how long Prompt's message would be.
-func (s *Session) PromptBytes(texts ...string) (int, error) {
-	line, err := request(0, acp.AgentMethodSessionPrompt, s.prompt(texts))
+// PromptBytes is how long PromptWith's message would be.
+func (s *Session) PromptBytes(meta Meta, texts ...string) (int, error) {
+	line, err := request(0, acp.AgentMethodSessionPrompt, s.prompt(meta, texts))
 	return len(line), err
 }
 
-func (s *Session) prompt(texts []string) acp.PromptRequest {
-	p := acp.PromptRequest{SessionId: acp.SessionId(s.ID)}
+func (s *Session) prompt(meta Meta, texts []string) acp.PromptRequest {
+	p := acp.PromptRequest{Meta: meta, SessionId: acp.SessionId(s.ID)}
 	for _, t := range texts {
 		p.Prompt = append(p.Prompt, acp.TextBlock(t))
 	}
@@ -197,7 +203,14 @@ type Request struct {
 	conn    *Conn
 	id      jsontext.Value
 	settled atomic.Pointer[time.Time]
+	overdue atomic.Bool
 }
+
+// Expire says that those who were asked did not answer in time; Overdue tells whether that was said.
+func (r *Request) Expire() { r.overdue.Store(true) }
+
+// Overdue tells whether the answer is given in the place of people who were asked and did not answer in time.
+func (r *Request) Overdue() bool { return r.overdue.Load() }
 
 // Settled tells when the request was answered; false while it is open.
 func (r *Request) Settled() (time.Time, bool) {
@@ -236,6 +249,9 @@ func (r *Request) answer(raw []byte, by any) (first bool, err error) {
 		return false, nil
 	}
 	f, _ := Parse(raw, Lenient)
+	if settled := r.conn.cfg.Settled; settled != nil {
+		settled(r, f.Result(), by)
+	}
 	r.conn.say(Said{Frame: f, Session: r.Session, Request: r.Method, ToAgent: true, By: by})
 	return true, r.conn.out.push(append(raw, '\n'))
 }

@@ -76,6 +76,7 @@ func reachAgent(ctx context.Context, cfg *Config, home *workshop, n int) (*agent
 	a := &agent{cfg: cfg, home: home, line: line, born: cfg.Now(), ask: func(r *router.Request, otherwise func()) { cfg.Guests.Ask(n, r, otherwise) }}
 	a.conn = router.Open(router.Config{
 		In: line.In, Out: line.Out, Cause: line.Cause, Now: cfg.Now, Watcher: cfg.Guests.Watch(n), Prefix: prefix(cfg, n),
+		Settled: cfg.Signals.settled,
 	})
 	return a, nil
 }

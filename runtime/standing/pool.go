@@ -12,11 +12,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/dial"
 	"github.com/hearthdev/hearth/runtime/process"
+	"github.com/hearthdev/hearth/runtime/router"
 	"github.com/hearthdev/hearth/runtime/turn"
 )
 
@@ -53,11 +56,31 @@ type Config struct {
 	Version string // the harness's, told to the agent
 	// Guests is where people attach; nil: nowhere.
 	Guests Guests
+	// Signals hear what becomes of agents and turns.
+	Signals Signals
 	// OnChange is told every change of State, in order, one at a time. It must not call End.
 	OnChange func(wire.AgentInfo)
 
 	StartTimeout, CancelGrace, EndGrace, FirstBackoff, MaxBackoff time.Duration
 	MaxFailedStarts, MaxFirstStarts                               int
+}
+
+// Signals are told of agents and turns, for metrics and traces. What is nil hears nothing; none of them may block.
+type Signals struct {
+	Tracer    trace.Tracer                                            // of turns; nil: contexts are passed on as they came
+	Up        func(agents int)                                        // that answer
+	Restarted func()                                                  // an agent process is started that was started before
+	Decided   func(decision, by string)                               // a permission question was answered: turn.Decision
+	Turned    func(e wire.Envelope, took time.Duration, trace string) // turn.Runner.Turned
+}
+
+func (s Signals) settled(r *router.Request, result jsontext.Value, by any) {
+	if s.Decided == nil {
+		return
+	}
+	if decision, who := turn.Decision(r, result, by != nil); decision != "" {
+		s.Decided(decision, who)
+	}
 }
 
 func (c *Config) check() error {
@@ -267,8 +290,11 @@ func (p *Pool) change(f func()) {
 	p.mu.Lock()
 	before := p.info
 	f()
-	after := p.info
+	after, up := p.info, p.up
 	p.mu.Unlock()
+	if p.cfg.Signals.Up != nil {
+		p.cfg.Signals.Up(up)
+	}
 	if after != before && p.cfg.OnChange != nil {
 		p.cfg.OnChange(after)
 	}

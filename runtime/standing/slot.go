@@ -23,6 +23,7 @@ type slot struct {
 func newSlot(p *Pool, n int) *slot {
 	return &slot{pool: p, number: n, runner: turn.Runner{
 		Policy: p.cfg.Permissions, Output: p.cfg.Output, Silence: p.cfg.Silence, CancelGrace: p.cfg.CancelGrace, Now: p.cfg.Now,
+		Tracer: p.cfg.Signals.Tracer, Turned: p.cfg.Signals.Turned,
 	}}
 }
 
@@ -31,7 +32,10 @@ func newSlot(p *Pool, n int) *slot {
 func (s *slot) run(ctx context.Context) error {
 	cfg, log := &s.pool.cfg, s.pool.cfg.Log.With("slot", s.number)
 	failures, falls, hopeless := 0, 0, false
-	for ctx.Err() == nil {
+	for starts := 1; ctx.Err() == nil; starts++ {
+		if starts > 1 && cfg.Signals.Restarted != nil {
+			cfg.Signals.Restarted()
+		}
 		a, err := raise(ctx, cfg, s.pool.home, s.number)
 		switch {
 		case err != nil && ctx.Err() != nil:

@@ -46,6 +46,7 @@ type collector struct {
 	late     map[[sha256.Size]byte]bool // the tool calls of the turn before
 	calls    map[[sha256.Size]byte]bool // digest of a tool call's id → failed
 	tools    wire.Tools
+	spans    *spans // nil: nobody is told
 	warnings []string
 }
 
@@ -56,6 +57,13 @@ func newCollector(asked questions, p profile, wants MediaType, limits Limits) *c
 	}
 	c.asked.note = c.note
 	return c
+}
+
+// trace makes tool calls spans of the turn's.
+func (c *collector) trace(s *spans) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.spans = s
 }
 
 // remember takes what is known of the session before the turn.
@@ -80,6 +88,7 @@ type update struct {
 	MessageID     string         `json:"messageId"`
 	ToolCallID    string         `json:"toolCallId"`
 	Status        string         `json:"status"`
+	Kind          string         `json:"kind"`
 	CurrentModeID string         `json:"currentModeId"`
 	Used          int64          `json:"used"`
 	Cost          *struct {
@@ -221,7 +230,9 @@ func (c *collector) tool(u update) {
 		}
 		c.calls[id] = false
 		c.tools.Calls++
+		c.spans.called(id, u.Kind)
 	}
+	c.spans.went(id, u.Status)
 	if u.Status == string(acp.ToolCallStatusFailed) && !failed {
 		c.calls[id] = true
 		c.tools.Failed++

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
@@ -24,6 +26,8 @@ type Goal struct {
 	Limits   Limits
 	// Session is where it is carried out; "" leaves that to the pool.
 	Session wire.SessionMode
+	// Trace is what it is a part of; zero: nothing that is known.
+	Trace trace.SpanContext
 }
 
 // texts are the prompt's content blocks; instructed tells that the session has had the standing instructions.

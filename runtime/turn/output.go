@@ -184,7 +184,7 @@ func (p *play) asJSON(ctx context.Context, f facts, v verdict) (facts, verdict) 
 		return f, failed(wire.ReasonDeadlineExceeded, p.late(), v.message)
 	}
 	p.gather.again("the answer was asked for once more, because it was not the JSON that was asked for: " + describe(wrong))
-	call, err := p.seat.Session.Prompt(repair(wrong))
+	call, err := p.seat.Session.PromptWith(p.spans.meta(), repair(wrong))
 	if err != nil {
 		return f, failed(wire.ReasonAgentCrashed, "the prompt for valid JSON could not be sent: "+err.Error())
 	}

@@ -33,6 +33,49 @@ func (p Policy) Settle(r *router.Request) {
 	_ = r.Answer(acp.RequestPermissionResponse{Outcome: p.decide(r)}) // a connection that is gone shows elsewhere
 }
 
+// By whom a permission question was answered, and how, in metrics.
+const (
+	byPolicy, byClient, byTimeout                      = "policy", "client", "timeout"
+	decidedAllow, decidedDeny, decidedCancelled, other = "allow", "deny", "cancelled", "other"
+)
+
+// Decision is how a permission question was answered and by whom; client tells that it was one. Empty for another question.
+func Decision(r *router.Request, result []byte, client bool) (decision, by string) {
+	if r.Method != acp.ClientMethodSessionRequestPermission {
+		return "", ""
+	}
+	switch by = byPolicy; {
+	case client:
+		by = byClient
+	case r.Overdue():
+		by = byTimeout
+	}
+	var chosen struct {
+		Outcome struct {
+			OptionID string `json:"optionId"`
+		} `json:"outcome"`
+	}
+	var question struct {
+		Options []acp.PermissionOption `json:"options"`
+	}
+	if json.Unmarshal(result, &chosen) != nil || chosen.Outcome.OptionID == "" || json.Unmarshal(r.Params, &question) != nil {
+		return decidedCancelled, by
+	}
+	for _, o := range question.Options {
+		if string(o.OptionId) != chosen.Outcome.OptionID {
+			continue
+		}
+		switch o.Kind {
+		case acp.PermissionOptionKindAllowOnce, acp.PermissionOptionKindAllowAlways:
+			return decidedAllow, by
+		case acp.PermissionOptionKindRejectOnce, acp.PermissionOptionKindRejectAlways:
+			return decidedDeny, by
+		}
+		break
+	}
+	return other, by
+}
+
 // maxOpenQuestions bounds the permission questions of one turn that wait for people; what comes beyond is denied at once.
 const maxOpenQuestions = 64
 

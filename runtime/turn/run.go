@@ -10,6 +10,8 @@ import (
 
 	"github.com/coder/acp-go-sdk"
 	"github.com/go-json-experiment/json"
+	"go.opentelemetry.io/otel/trace"
+
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/router"
 )
@@ -41,6 +43,10 @@ type Runner struct {
 	Silence     time.Duration // without any output for so long the agent counts as silent
 	CancelGrace time.Duration // how long an agent may take to answer after session/cancel
 	Now         func() time.Time
+	// Tracer begins the spans of turns; nil: there are none, and a goal's own trace is passed on.
+	Tracer trace.Tracer
+	// Turned, unless nil, is told of each turn that ended: of goals of which start was recorded. kept is the ID of the trace that it is kept in, or "".
+	Turned func(e wire.Envelope, took time.Duration, kept string)
 }
 
 // play is one turn under way.
@@ -50,6 +56,7 @@ type play struct {
 	goal   Goal
 	gather *collector
 	memory *Memory
+	spans  *spans // nil until the start is recorded
 }
 
 // Run carries the goal out. start is called once, right before the prompt is sent; if it fails nothing is sent. When ctx ends
@@ -73,14 +80,26 @@ func (r Runner) Run(ctx context.Context, seat Seat, g Goal, start func(session s
 	}
 	call, early := p.begin(ctx, start)
 	if early != nil {
-		return p.finish(facts{}, *early, began), false
+		return p.over(p.finish(facts{}, *early, began)), false
 	}
 	f, v := p.follow(ctx, call)
 	if r.Output == JSON && v.outcome == wire.OutcomeSucceeded {
 		f, v = p.asJSON(ctx, f, v)
 	}
 	v.warnings = append(v.warnings, p.gather.blind()...)
-	return p.finish(f, v, began), f.ended
+	return p.over(p.finish(f, v, began)), f.ended
+}
+
+// over tells of the end of a turn.
+func (p *play) over(e wire.Envelope) wire.Envelope {
+	if p.spans == nil {
+		return e
+	}
+	p.spans.end(e)
+	if p.Turned != nil {
+		p.Turned(e, e.Timing.FinishedAt.Sub(e.Timing.StartedAt), p.spans.kept())
+	}
+	return e
 }
 
 // follow waits for the end of a prompt, brings it about where it is due, and judges it.
@@ -115,7 +134,7 @@ func (p *play) refuse(ctx context.Context, limit int) (verdict, bool) {
 	if left, limited := p.goal.Limits.left(p.Now()); limited && left <= 0 {
 		return failed(wire.ReasonDeadlineExceeded, fmt.Sprintf("the run's own time of %d s was over before the agent could take the goal; nothing was sent", p.goal.Limits.ActiveSeconds)), true
 	}
-	n, err := p.seat.Session.PromptBytes(p.texts()...)
+	n, err := p.seat.Session.PromptBytes(p.longestMeta(), p.texts()...)
 	switch {
 	case err != nil:
 		return failed(wire.ReasonAgentError, "the goal could not be encoded"), true
@@ -153,13 +172,15 @@ func (p *play) begin(ctx context.Context, start func(session string) error) (*ro
 		v := failed(wire.ReasonAgentError, "the start could not be recorded, so nothing was sent: "+err.Error())
 		return nil, &v
 	}
+	p.spans = p.Runner.spans(p.goal, p.seat.Session.ID)
 	if ctx.Err() != nil {
 		v := notStarted(ctx)
 		return nil, &v
 	}
 	texts := p.texts()
+	p.gather.trace(p.spans)
 	p.memory.begin(p.seat.Session, p.gather)
-	call, err := p.seat.Session.Prompt(texts...)
+	call, err := p.seat.Session.PromptWith(p.spans.meta(), texts...)
 	if err != nil {
 		v := failed(wire.ReasonAgentCrashed, "the prompt could not be sent: "+err.Error())
 		return nil, &v

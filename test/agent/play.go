@@ -21,6 +21,7 @@ type turn struct {
 	session   *session
 	id        json.RawMessage
 	goal      string
+	meta      string // the prompt's _meta
 	blocks    []string
 	cancelled <-chan struct{}
 
@@ -142,6 +143,8 @@ func (t *turn) emit(word, arg string) bool {
 		t.agent.update(t.session.id, acp.UpdateUserMessageText(t.goal))
 	case "blocks":
 		t.say(strings.Join(t.blocks, "|"))
+	case "meta":
+		t.say("meta=" + t.meta)
 	case "cwd":
 		t.say(t.session.cwd)
 	case "env":

@@ -48,7 +48,8 @@ func (a *agent) handle(f frame) {
 		a.loadSession(f)
 	case acp.AgentMethodSessionPrompt:
 		var p struct {
-			SessionID string `json:"sessionId"`
+			Meta      json.RawMessage `json:"_meta"`
+			SessionID string          `json:"sessionId"`
 			Prompt    []struct {
 				Text string `json:"text"`
 			} `json:"prompt"`
@@ -63,7 +64,7 @@ func (a *agent) handle(f frame) {
 		s.prompts++
 		record(s, goal, len(p.Prompt))
 		s.keep(goal)
-		t := &turn{agent: a, session: s, id: f.ID, goal: goal, stop: acp.StopReasonEndTurn, cancelled: s.begin()}
+		t := &turn{agent: a, session: s, id: f.ID, goal: goal, meta: string(p.Meta), stop: acp.StopReasonEndTurn, cancelled: s.begin()}
 		for _, b := range p.Prompt {
 			t.blocks = append(t.blocks, b.Text)
 		}

@@ -26,8 +26,8 @@ demo-down: cluster-down ## remove everything the demo made
 
 .PHONY: test
 test: setup envtest-assets ## all tests but end-to-end: unit, real API server, real goose
-	@goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); assets=$$(hack/cluster/cluster assets); \
-	KUBEBUILDER_ASSETS=$$assets HEARTH_GOOSE=$$goose HEARTH_PEERS=$$peers HEARTH_REQUIRE_REAL=1 \
+	@goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); helm=$$(hack/helm/install.sh); assets=$$(hack/cluster/cluster assets); \
+	KUBEBUILDER_ASSETS=$$assets HEARTH_GOOSE=$$goose HEARTH_PEERS=$$peers HEARTH_HELM=$$helm HEARTH_REQUIRE_REAL=1 \
 	  CGO_ENABLED=1 go test -race -shuffle=on -p $(PARALLEL) -timeout 15m ./...
 	@go test -count=1 -run 'CostsLittleMemory|ALineOf64MiB|WhateverHappens' ./controller/deliver ./cli/connect ./test/faults/model # what the race detector would distort or slow down
 	@for m in hack/cluster hack/image hack/licences; do (cd $$m && CGO_ENABLED=1 go test -race -shuffle=on ./...); done
@@ -85,11 +85,13 @@ lint: ## formatting and the linter, in every module
 	@for m in $(MODULES); do (cd $$m && $(GOLANGCI_LINT) run --allow-parallel-runners --build-tags e2e,faults ./...); done
 
 .PHONY: generate verify
-generate: ## deepcopy, CRDs and RBAC from the Go types
+generate: ## deepcopy, CRDs and RBAC from the Go types, and from config/ what people install
 	@$(CONTROLLER_GEN) object paths=./api/... paths=./controller/sandbox
 	@$(CONTROLLER_GEN) crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd
 	@$(CONTROLLER_GEN) rbac:roleName=hearth-controller paths=./controller/... output:rbac:dir=config/rbac
 	@go run ./hack/rbac config/rbac/role.yaml config/namespaced
+	@go run ./hack/install manifest
+	@go run ./hack/install chart
 	@$(CONTROLLER_GEN) object crd paths=./examples/steps output:crd:stdout >examples/steps/config/crd.yaml
 
 verify: ## fail if generated files or go.mod drifted, a licence is not on the list, or a known vulnerability is called

@@ -21,6 +21,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -122,6 +123,11 @@ func TestTheBinaryRunsWithItsOwnRightsAndGivesItsLeaseUp(t *testing.T) {
 			return err != nil && strings.Contains(err.Error(), "[MissingAgent]")
 		}, 30*time.Second, 50*time.Millisecond)
 	}
+	said, err := ask(t, server.As(t, "someone", "system:masters"), "default")
+	require.NoError(t, err)
+	assert.Contains(t, said, "hearth.dev/v1alpha1 is served, and admission answers:")
+	_, err = ask(t, server.Controller(t), "default")
+	require.ErrorContains(t, err, "was admitted", "who passes without a call has not asked admission")
 
 	before := holder(ctx, t, admin)
 	require.NoError(t, first.Process.Signal(syscall.SIGTERM))
@@ -142,10 +148,20 @@ func TestTheBinaryRunsWithItsOwnRightsAndGivesItsLeaseUp(t *testing.T) {
 	}, 30*time.Second, 50*time.Millisecond)
 	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, second.Wait())
+	_, err = ask(t, server.As(t, "someone", "system:masters"), "default")
+	require.ErrorContains(t, err, "check: admission does not answer")
 	for _, p := range []*process{first, second} {
 		assert.NotContains(t, strings.ToLower(p.stderr.String()), "forbidden", "least rights are enough")
 	}
 	onlyWhatItMay(t, server.Audit(t, apiserver.ControllerUser))
+}
+
+// ask is `controller check`, as helm test runs it.
+func ask(t *testing.T, user *rest.Config, namespace string) (string, error) {
+	t.Helper()
+	var said bytes.Buffer
+	err := answers(t.Context(), user, namespace, &said)
+	return said.String(), err
 }
 
 // reach makes the webhooks' Service mean a port of this machine. The name in the certificate stays the Service's.

@@ -15,23 +15,36 @@ import (
 )
 
 func main() {
-	o, err := parse(os.Args[1:], os.Getenv, os.Stderr)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	code := act(ctx, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// act is the controller, or with the one argument check the question whether one answers.
+func act(ctx context.Context, args []string) int {
+	if len(args) == 1 && args[0] == "check" {
+		return said(check(ctx, os.Getenv, os.Stdout), 1)
+	}
+	o, err := parse(args, os.Getenv, os.Stderr)
 	if errors.Is(err, flag.ErrHelp) {
-		return
+		return 0
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "controller:", err)
-		os.Exit(2)
+		return said(err, 2)
 	}
 	if o.version {
 		fmt.Println(version.Of())
-		return
+		return 0
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	err = serve(ctx, o)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "controller:", err)
-		os.Exit(1)
+	return said(serve(ctx, o), 1)
+}
+
+// said tells an error, and is the exit code.
+func said(err error, code int) int {
+	if err == nil {
+		return 0
 	}
+	fmt.Fprintln(os.Stderr, "controller:", err)
+	return code
 }

@@ -47,6 +47,8 @@ func TestAControllerOfTwoNamespacesNeedsRolesInThoseOnly(t *testing.T) {
 	admin := bare.Client(t)
 	served := []string{bare.Namespace(t), bare.Namespace(t)}
 	elsewhere := bare.Namespace(t)
+	_, err := ask(t, bare.As(t, "someone", "system:masters"), elsewhere)
+	require.ErrorContains(t, err, "check: the CRDs of hearth.dev/v1alpha1 are not served; install them")
 	for _, namespace := range served {
 		bare.Kubectl(t, "apply", "--server-side", "-n", namespace, "-k", "config/namespaced/grant")
 	}
@@ -78,6 +80,9 @@ func TestAControllerOfTwoNamespacesNeedsRolesInThoseOnly(t *testing.T) {
 		return strings.Contains(refusal, "[NamespaceNotServed] metadata.namespace: expected a namespace that the controller serves")
 	}, 30*time.Second, 50*time.Millisecond, refusal)
 	assert.Contains(t, refusal, `"`+served[0]+`", "`+served[1]+`"`, "it says where to go")
+	said, err := ask(t, bare.As(t, "someone", "system:masters"), elsewhere)
+	require.NoError(t, err, "a refusal of this kind is an answer, too")
+	assert.Contains(t, said, "[NamespaceNotServed]")
 	require.ErrorContains(t, someone.Create(ctx, reviewer(elsewhere)), "[NamespaceNotServed]")
 	require.ErrorContains(t, someone.Create(ctx, review(elsewhere), client.DryRunAll), "[NamespaceNotServed]")
 	var stored v1alpha1.AgentRunList

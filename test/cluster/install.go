@@ -32,13 +32,9 @@ const (
 	installLimit     = 2 * time.Minute
 )
 
-// Install applies config/ and waits until the controller is up and its webhooks answer. digests is what LoadImages returned.
+// Install applies dist/install.yaml and waits until the controller is up and its webhooks answer. digests is what LoadImages returned.
 func (c *Cluster) Install(ctx context.Context, root string, digests map[string]string) error {
-	files, err := resources(filepath.Join(root, "config"))
-	if err != nil {
-		return err
-	}
-	objects, err := Read(files...)
+	objects, err := Read(filepath.Join(root, "dist", "install.yaml"))
 	if err != nil {
 		return err
 	}
@@ -53,7 +49,7 @@ func (c *Cluster) Install(ctx context.Context, root string, digests map[string]s
 		deployments = append(deployments, client.ObjectKey{Namespace: SystemNamespace, Name: object.GetName()})
 	}
 	if len(deployments) == 0 {
-		return errors.New("config/: expected a Deployment")
+		return errors.New("dist/install.yaml: expected a Deployment")
 	}
 	if err := c.Apply(ctx, SystemNamespace, objects...); err != nil {
 		return err

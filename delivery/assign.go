@@ -68,8 +68,8 @@ func oldestFirst(now time.Time, runs []Run) []*Run {
 	return waiting
 }
 
-// usable says why a target cannot be given work; ReasonTargetBusy also for one that merely backs off. Empty: it can.
-func (t Target) usable(now time.Time) (Reason, string) {
+// Usable says why a target cannot be given work; ReasonTargetBusy also for one that merely backs off. Empty: it can.
+func (t Target) Usable(now time.Time) (Reason, string) {
 	switch {
 	case t.Cordoned:
 		return ReasonServiceRecasting, "the standing run is being replaced"

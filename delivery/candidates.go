@@ -82,7 +82,7 @@ func newCandidates(now time.Time, pool Pool) *candidates {
 	slices.SortFunc(targets, func(a, b Target) int { return cmp.Compare(a.PodName, b.PodName) })
 	for i := range targets {
 		t := &targets[i]
-		reason, message := t.usable(now)
+		reason, message := t.Usable(now)
 		if reason == "" {
 			s.put(&candidate{t, t.load()})
 			reason, message = ReasonTargetBusy, "every standing run is at capacity"

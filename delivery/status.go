@@ -77,21 +77,23 @@ func (c situation) nextAttempt(lost Reason) Decision {
 		reason = ReasonServiceRecasting
 	}
 	s := alive(p, PhasePending, reason, "the last attempt was lost ("+string(lost)+"); another follows")
-	return Decision{Action: ActionNextAttempt, Status: &s}
+	return Decision{Action: ActionNextAttempt, Status: &s, Lost: lost}
 }
 
 // finish writes a terminal record of the controller's own.
 func (c situation) finish(reason Reason, message string) Decision {
 	p := c.progress()
+	var lost Reason
 	switch reason {
 	case ReasonTargetLost, ReasonOutcomeUnknown:
 		p.Losses++
+		lost = reason
 	default:
 	}
 	p.NextTime = time.Time{}
 	e := Ending{Reason: reason, Message: cut(message, MaxMessageBytes), CompletionTime: c.now, RecordedAt: c.now}
 	s := ended(p, e)
-	return Decision{Action: ActionFinish, Status: &s}
+	return Decision{Action: ActionFinish, Status: &s, Lost: lost}
 }
 
 // record writes the envelope's terminal record.
@@ -104,11 +106,13 @@ func (c situation) record(a *wire.Attempt) Decision {
 	if p.StartedAt.IsZero() {
 		p.StartedAt = e.Timing.StartedAt
 	}
+	var lost Reason
 	if e.Outcome == wire.OutcomeInterrupted {
 		p.Losses++
+		lost = ReasonInterrupted
 	}
 	s := ended(p, NewEnding(c.now, *e))
-	return Decision{Action: ActionRecord, Status: &s}
+	return Decision{Action: ActionRecord, Status: &s, Lost: lost}
 }
 
 // ended is the one terminal status, with everything in it (I2, R4).

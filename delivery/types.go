@@ -152,6 +152,8 @@ type Decision struct {
 	Action Action
 	// Status is to be written if it differs from what is stored; nil leaves it as it is.
 	Status *Status
+	// Lost is why infrastructure lost the attempt, where Status counts a loss; else empty.
+	Lost Reason
 	// RequeueAt is when to ask again though nothing was observed; zero when only an event can change anything.
 	RequeueAt time.Time
 }

@@ -14,6 +14,11 @@ const (
 	// AnnotationScheduledAt holds, on a run that a schedule made, the time of the schedule that it is for, in RFC 3339.
 	AnnotationScheduledAt = "hearth.dev/scheduled-at"
 
+	// AnnotationTraceparent and AnnotationTracestate hold the trace context (W3C Trace Context) that a run's author has it work in. They
+	// are the only annotations of ours that people write, once, at creation.
+	AnnotationTraceparent = "hearth.dev/traceparent"
+	AnnotationTracestate  = "hearth.dev/tracestate"
+
 	// SecretToken and SecretGoal are the keys of a Pod-backed run's Secret.
 	SecretToken = "token" //nolint:gosec // a key's name, not a secret
 	SecretGoal  = "goal"

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -65,7 +66,9 @@ func serve(ctx context.Context, o options) error {
 	if err := granted(ctx, direct, o); err != nil {
 		return err
 	}
-	if err := setup(mgr, keeper, o, user, slog.New(lines)); err != nil { //nolint:contextcheck // nothing runs yet
+	spans, endSpans := newSpans(ctx, slog.New(lines))
+	defer endSpans()
+	if err := setup(mgr, keeper, o, user, slog.New(lines), spans); err != nil { //nolint:contextcheck // nothing runs yet
 		return err
 	}
 	log.Info("starting", "user", user, "namespace", o.namespace, "serves", cmp.Or(strings.Join(o.namespaces, ","), "all namespaces"))
@@ -114,7 +117,7 @@ func newManager(config *rest.Config, o options, keeper *certs.Keeper, log *slog.
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true,
-		Metrics:                       metricsserver.Options{BindAddress: o.metrics},
+		Metrics:                       metricsserver.Options{BindAddress: o.metrics, HandlerOpts: []func(*promhttp.HandlerOpts){openMetrics}},
 		HealthProbeBindAddress:        o.probes,
 		WebhookServer: webhook.NewServer(webhook.Options{Port: o.webhookPort, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.MinVersion = tls.VersionTLS13

@@ -18,6 +18,7 @@ import (
 	"github.com/hearthdev/hearth/controller/run"
 	"github.com/hearthdev/hearth/controller/sandbox"
 	"github.com/hearthdev/hearth/controller/schedule"
+	"github.com/hearthdev/hearth/controller/trace"
 )
 
 // What config/webhook calls its objects.
@@ -45,18 +46,18 @@ func newKeeper(config *rest.Config, o options) (*certs.Keeper, error) {
 }
 
 // setup registers everything that runs. user is the name that our own writes come from.
-func setup(mgr manager.Manager, keeper *certs.Keeper, o options, user string, log *slog.Logger) error {
+func setup(mgr manager.Manager, keeper *certs.Keeper, o options, user string, log *slog.Logger, spans *trace.Spans) error {
 	if err := mgr.Add(keeper); err != nil {
 		return fmt.Errorf("webhook certificate: %w", err)
 	}
-	if err := admission.SetupWithManager(mgr, admission.Options{ControllerUser: user, Namespaces: o.namespaces, AllowAdHocRuns: o.adHoc}); err != nil {
+	if err := admission.SetupWithManager(mgr, admission.Options{ControllerUser: user, Namespaces: o.namespaces, AllowAdHocRuns: o.adHoc, Spans: spans, Now: time.Now}); err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}
-	loads, err := deliver.SetupWithManager(mgr, deliver.Options{Links: deliver.NewLinks(), Now: time.Now, Log: log})
+	loads, err := deliver.SetupWithManager(mgr, deliver.Options{Links: deliver.NewLinks(), Now: time.Now, Log: log, Spans: spans})
 	if err != nil {
 		return fmt.Errorf("delivery: %w", err)
 	}
-	agents := &agent.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Loads: loads, Events: mgr.GetEventRecorder("hearth"), Now: time.Now}
+	agents := &agent.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Loads: loads, Events: mgr.GetEventRecorder("hearth"), Now: time.Now, Log: log}
 	if err := agents.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("agent controller: %w", err)
 	}
@@ -64,11 +65,12 @@ func setup(mgr manager.Manager, keeper *certs.Keeper, o options, user string, lo
 	if err != nil {
 		return fmt.Errorf("sandboxes: %w", err)
 	}
-	runs := &run.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now, Random: rand.Reader, Sandboxes: sandboxes}
+	runs := &run.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now, Log: log, Spans: spans,
+		Random: rand.Reader, Sandboxes: sandboxes}
 	if err := runs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("run controller: %w", err)
 	}
-	schedules := &schedule.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now}
+	schedules := &schedule.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now, Log: log}
 	if err := schedules.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("schedule controller: %w", err)
 	}

@@ -13,13 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/metrics"
 )
 
 // codeForbidden marks a refusal that is not about resolving a run but about writing what is the controller's; codeInvalid one
 // about an Agent's own fields.
 const (
-	codeForbidden v1alpha1.RefusalCode = "Forbidden"
-	codeInvalid   v1alpha1.RefusalCode = "Invalid"
+	codeForbidden v1alpha1.RefusalCode = metrics.CodeForbidden
+	codeInvalid   v1alpha1.RefusalCode = metrics.CodeInvalid
 )
 
 // answer allows when there is no refusal, and otherwise gives each as a cause with its code.

@@ -48,8 +48,9 @@ func named(run *v1alpha1.AgentRun) []Refusal {
 		"this run has a Pod of its own, and Pod, Service and host are named as the run is", validation.DNS1035LabelMaxLength)}}
 }
 
-// forged are the marks of the controller that differ between two versions of an object; before is nil at creation (R31).
-func forged(before, after metav1.Object) []Refusal {
+// forged are the marks of the controller that differ between two versions of an object; before is nil at creation (R31). Of the
+// annotations some may be free: those are their author's.
+func forged(before, after metav1.Object, free ...string) []Refusal {
 	if before == nil {
 		before = &metav1.ObjectMeta{}
 	}
@@ -57,11 +58,12 @@ func forged(before, after metav1.Object) []Refusal {
 	for _, m := range []struct {
 		field         string
 		before, after map[string]string
+		free          []string
 	}{
-		{"metadata.labels", before.GetLabels(), after.GetLabels()},
-		{"metadata.annotations", before.GetAnnotations(), after.GetAnnotations()},
+		{"metadata.labels", before.GetLabels(), after.GetLabels(), nil},
+		{"metadata.annotations", before.GetAnnotations(), after.GetAnnotations(), free},
 	} {
-		if !maps.Equal(ours(m.before), ours(m.after)) {
+		if !maps.Equal(ours(m.before, m.free), ours(m.after, m.free)) {
 			refusals = append(refusals, Refusal{codeForbidden, m.field,
 				fmt.Sprintf("expected no change of keys under %s: only the controller writes and removes them; use keys of another prefix", v1alpha1.LabelPrefix)})
 		}
@@ -91,10 +93,10 @@ func held(before, after *v1alpha1.AgentRun) []Refusal {
 	return nil
 }
 
-func ours(m map[string]string) map[string]string {
+func ours(m map[string]string, free []string) map[string]string {
 	kept := map[string]string{}
 	for key, value := range m {
-		if strings.HasPrefix(key, v1alpha1.LabelPrefix) {
+		if strings.HasPrefix(key, v1alpha1.LabelPrefix) && !slices.Contains(free, key) {
 			kept[key] = value
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/trace"
 )
 
 // subresourceStatus is where status is written.
@@ -26,6 +28,9 @@ type runs struct {
 	// controller is the user name that our own writes come from.
 	controller string
 	served     served
+	// spans and now tell of the runs that are let pass; without spans nobody is told.
+	spans *trace.Spans
+	now   func() time.Time
 	// access is asked before an ad-hoc run is stored; nil means that there are none.
 	access askAccess
 }
@@ -80,9 +85,9 @@ func (r *runs) validate(ctx context.Context, request admission.Request) admissio
 		if err := r.decoder.DecodeRaw(request.OldObject, &before); err != nil {
 			return admission.Errored(http.StatusBadRequest, err)
 		}
-		return answer(request, slices.Concat(forged(&before, &run), held(&before, &run), immutable(&before, &run)))
+		return answer(request, slices.Concat(forged(&before, &run, traceKeys...), retraced(&before, &run), held(&before, &run), immutable(&before, &run)))
 	}
-	refusals := append(forged(nil, &run), named(&run)...)
+	refusals := slices.Concat(forged(nil, &run, traceKeys...), traced(&run), named(&run))
 	reserved, err := r.reserved(ctx, &run)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)

@@ -3,11 +3,14 @@ package admission
 import (
 	"context"
 	"fmt"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/hearthdev/hearth/controller/trace"
 )
 
 // The paths that config/webhook calls.
@@ -27,6 +30,9 @@ type Options struct {
 	Namespaces []string
 	// AllowAdHocRuns lets those who may create Pods make runs without an Agent. It needs the right to create SubjectAccessReviews.
 	AllowAdHocRuns bool
+	// Spans are those of the runs, timed by Now; nil makes none.
+	Spans *trace.Spans
+	Now   func() time.Time
 }
 
 // SetupWithManager serves the webhooks on the manager's webhook server, in every replica.
@@ -35,7 +41,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 		return fmt.Errorf("controller user: expected the user name that the controller writes as")
 	}
 	decoder := admission.NewDecoder(mgr.GetScheme())
-	r := &runs{cached: mgr.GetClient(), live: mgr.GetAPIReader(), decoder: decoder, controller: o.ControllerUser, served: o.Namespaces}
+	r := &runs{cached: mgr.GetClient(), live: mgr.GetAPIReader(), decoder: decoder, controller: o.ControllerUser, served: o.Namespaces, spans: o.Spans, now: o.Now}
 	if o.AllowAdHocRuns {
 		r.access = func(ctx context.Context, review *authorizationv1.SubjectAccessReview) error {
 			return mgr.GetClient().Create(ctx, review)
@@ -43,8 +49,12 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	}
 	a := &agents{decoder: decoder, controller: o.ControllerUser, served: o.Namespaces}
 	server := mgr.GetWebhookServer()
-	server.Register(PathMutateRun, &webhook.Admission{Handler: admission.HandlerFunc(r.mutate)})
-	server.Register(PathValidateRun, &webhook.Admission{Handler: admission.HandlerFunc(r.validate)})
-	server.Register(PathValidateAgent, &webhook.Admission{Handler: admission.HandlerFunc(a.validate)})
+	validate := admission.HandlerFunc(r.validate)
+	if o.Spans != nil && o.Now != nil {
+		validate = r.traced(validate)
+	}
+	server.Register(PathMutateRun, &webhook.Admission{Handler: counted(r.mutate)})
+	server.Register(PathValidateRun, &webhook.Admission{Handler: counted(validate)})
+	server.Register(PathValidateAgent, &webhook.Admission{Handler: counted(a.validate)})
 	return nil
 }

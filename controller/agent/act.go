@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/signals"
 )
 
 // change makes, cordons and uncordons what a live look wants as well: the cache may not show yet what was made or cordoned a moment
@@ -67,9 +68,9 @@ func (r *Reconciler) cordon(ctx context.Context, agent *v1alpha1.Agent, run *v1a
 	case at != nil && run.Status.CordonedAt == nil:
 		return false, errOlderCRD
 	case at == nil:
-		r.Events.Eventf(agent, run, corev1.EventTypeNormal, "Uncordoned", "Uncordon", "standing run %s takes work again", run.Name)
+		r.Events.Eventf(agent, run, corev1.EventTypeNormal, signals.EventUncordoned, "Uncordon", "standing run %s takes work again", run.Name)
 	default:
-		r.Events.Eventf(agent, run, corev1.EventTypeNormal, "Cordoned", "Cordon", "standing run %s takes no further work and is deleted when it has none left, by %s",
+		r.Events.Eventf(agent, run, corev1.EventTypeNormal, signals.EventCordoned, "Cordon", "standing run %s takes no further work and is deleted when it has none left, by %s",
 			run.Name, drainedAt(agent, run).UTC().Format("2006-01-02T15:04:05Z"))
 	}
 	return true, nil
@@ -87,7 +88,7 @@ func (r *Reconciler) create(ctx context.Context, agent *v1alpha1.Agent, name str
 	case err != nil:
 		return false, fmt.Errorf("create standing run: %w", err)
 	}
-	r.Events.Eventf(agent, run, corev1.EventTypeNormal, "Created", "Create", "created standing run %s", run.Name)
+	r.Events.Eventf(agent, run, corev1.EventTypeNormal, signals.EventCreated, "Create", "created standing run %s", run.Name)
 	return true, nil
 }
 
@@ -100,7 +101,7 @@ func (r *Reconciler) end(ctx context.Context, agent *v1alpha1.Agent, run *v1alph
 	case err != nil:
 		return fmt.Errorf("delete run: %w", err)
 	case !run.Ended():
-		r.Events.Eventf(agent, run, corev1.EventTypeNormal, "Drained", "Delete", "deleted standing run %s: nothing was left in it, or its time to finish was over", run.Name)
+		r.Events.Eventf(agent, run, corev1.EventTypeNormal, signals.EventDrained, "Delete", "deleted standing run %s: nothing was left in it, or its time to finish was over", run.Name)
 	}
 	return nil
 }

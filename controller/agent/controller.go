@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/metrics"
 )
 
 const (
@@ -33,7 +35,7 @@ const indexStanding = "agent.standing"
 // +kubebuilder:rbac:groups=hearth.dev,resources=agents/status,verbs=update
 // +kubebuilder:rbac:groups=hearth.dev,resources=agentruns,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups=hearth.dev,resources=agentruns/status,verbs=update
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconciler keeps the standing runs of Service Agents, and says of Task Agents whether runs can be made from them.
 type Reconciler struct {
@@ -44,6 +46,8 @@ type Reconciler struct {
 	Loads  Loads
 	Events events.EventRecorder
 	Now    func() time.Time
+	// Log hears what becomes of Agents; nil: nobody does.
+	Log *slog.Logger
 
 	mu    sync.Mutex
 	wrote map[types.NamespacedName]time.Time
@@ -76,6 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	var agent v1alpha1.Agent
 	if err := r.Client.Get(ctx, request.NamespacedName, &agent); apierrors.IsNotFound(err) {
 		r.forget(request.NamespacedName)
+		metrics.AgentGone(request.Namespace, request.Name)
 		return ctrl.Result{}, nil
 	} else if err != nil {
 		return ctrl.Result{}, fmt.Errorf("read Agent: %w", err)

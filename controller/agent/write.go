@@ -12,6 +12,7 @@ import (
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/record"
+	"github.com/hearthdev/hearth/controller/signals"
 )
 
 // write stores the status if it differs, at most once a second, and has agent show it; later is how long a change still has to wait.
@@ -32,6 +33,7 @@ func (r *Reconciler) write(ctx context.Context, agent *v1alpha1.Agent, status v1
 	} else if err != nil {
 		return 0, fmt.Errorf("write status: %w", err)
 	}
+	signals.Signals{Events: r.Events, Log: r.Log}.Agent(agent, &updated.Status)
 	agent.Status = status
 	r.remember(key, now)
 	return 0, nil

@@ -11,6 +11,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/metrics"
 	"github.com/hearthdev/hearth/controller/record"
 	"github.com/hearthdev/hearth/delivery"
 	"github.com/hearthdev/hearth/internal/crashpoint"
@@ -92,8 +93,11 @@ func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reser
 			a.memory.about(run, reservation, a.now(), func(n *note) { n.mine, n.sending = true, true })
 			defer a.sent(run, reservation)
 			crashpoint.Reach(crashpoint.BeforeReserve)
-			written, err := a.writeStatus(ctx, run, delivery.ReserveStatus(toRun(run), reservation), ends[reservation.PodUID])
+			written, err := a.writeStatus(ctx, run, delivery.ReserveStatus(toRun(run), reservation), ends[reservation.PodUID], "")
 			if err != nil {
+				if _, lost := lostRace(err); lost {
+					metrics.ReserveConflict()
+				}
 				return not.because(err)
 			}
 			crashpoint.Reach(crashpoint.AfterReserve)
@@ -177,7 +181,7 @@ func (a assignReconciler) refuse(ctx context.Context, refusals []delivery.Refusa
 			break
 		}
 		group.do(func() error {
-			_, err := a.writeStatus(ctx, run, *want, endpoint{message: "no target is reserved"})
+			_, err := a.writeStatus(ctx, run, *want, endpoint{message: "no target is reserved"}, "")
 			return not.because(err)
 		})
 	}

@@ -17,6 +17,8 @@ import (
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/record"
+	"github.com/hearthdev/hearth/controller/signals"
+	"github.com/hearthdev/hearth/controller/trace"
 	"github.com/hearthdev/hearth/delivery"
 	"github.com/hearthdev/hearth/delivery/client"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
@@ -46,6 +48,7 @@ type courier struct {
 	random io.Reader
 	log    *slog.Logger
 	limits client.Timeouts
+	spans  *trace.Spans
 
 	newest *newest
 	memory *memory
@@ -76,11 +79,12 @@ func (c *courier) write(ctx context.Context, run *hearthv1.AgentRun) error {
 }
 
 // writeStatus writes a wanted status unless it is stored already. A terminal one that is refused is cut further (fault row 56).
-func (c *courier) writeStatus(ctx context.Context, run *hearthv1.AgentRun, want delivery.Status, at endpoint) (*hearthv1.AgentRun, error) {
-	written := run
+// Lost is why an attempt is lost by it, "" if none is. What it made true is told once it is stored.
+func (c *courier) writeStatus(ctx context.Context, run *hearthv1.AgentRun, want delivery.Status, at endpoint, lost string) (*hearthv1.AgentRun, error) {
+	written, begun := run, c.now()
 	err := record.Write(want.Ending, func(e *delivery.Ending) error {
 		if e != want.Ending {
-			c.log.Warn("the record was refused as too large or invalid; cutting it", "namespace", run.Namespace, "run", run.Name)
+			c.signals().Logger(run).Warn("the record was refused as too large or invalid; cutting it")
 			want.Ending, want.Succeeded.Message = e, wire.CutText(e.Message, delivery.MaxMessageBytes)
 		}
 		out := withStatus(c.now(), run, want, at)
@@ -95,6 +99,9 @@ func (c *courier) writeStatus(ctx context.Context, run *hearthv1.AgentRun, want 
 	})
 	if err != nil {
 		return nil, err
+	}
+	if written != run {
+		c.signals().Run(signals.Write{Before: run, After: written, Lost: lost, Begun: begun, Done: c.now()})
 	}
 	return written, nil
 }

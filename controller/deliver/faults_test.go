@@ -379,10 +379,10 @@ func TestAttemptsOfOtherNamespacesAreNotTouched(t *testing.T) {
 	mine.Start()
 	defer mine.Close()
 	require.True(t, w.eventually(func() bool { return mine.Status().Listed }))
-	require.NoError(t, mine.Send(wire.DeliveryRequest{
+	require.NoError(t, mine.Send(client.Delivery{DeliveryRequest: wire.DeliveryRequest{
 		APIVersion: wire.APIVersion, Run: foreign, Attempt: 1, Journal: mine.Status().Journal, Goal: harness.HoldPrefix + "it",
 		Target: wire.Target{Name: x.pod.Name, UID: string(x.pod.UID)},
-	}, 0))
+	}}, 0))
 	running := func() bool {
 		a, ok := mine.Snapshot(client.Key{RunUID: foreign.UID, Attempt: 1})
 		return ok && a.Seen != nil && a.Seen.State == wire.StateRunning && !a.Seen.CancelRequested

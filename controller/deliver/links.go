@@ -10,10 +10,10 @@ type Link interface {
 	Status() client.Status
 	Snapshot(key client.Key) (client.Attempt, bool)
 	About(run string) []client.Attempt
-	Send(request wire.DeliveryRequest, begun int) error
+	Send(d client.Delivery, begun int) error
 	Look(run wire.RunRef, attempt int64) error
 	Void(run wire.RunRef, attempt int64) error
-	Cancel(run wire.RunRef, attempt int64) error
+	Cancel(run wire.RunRef, attempt int64, trace client.Trace) error
 	Recorded(run wire.RunRef, attempt int64) error
 	Forget(key client.Key)
 	Doubt(key client.Key)

@@ -123,7 +123,7 @@ func (c *courier) readPod(ctx context.Context, run *hearthv1.AgentRun, r deliver
 		obs.PodRead = delivery.PodGone
 	case err != nil:
 		obs.PodRead = delivery.PodNotRead
-		c.log.Warn("read the Pod of a reservation", "namespace", run.Namespace, "pod", r.PodName, "cause", err)
+		c.signals().Logger(run).Warn("read the Pod of a reservation", "pod", r.PodName, "cause", err)
 	case string(p.UID) != r.PodUID:
 		obs.PodRead = delivery.PodGone
 	case pod.Ended(&p):

@@ -9,17 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/metrics"
+	"github.com/hearthdev/hearth/controller/signals"
 	"github.com/hearthdev/hearth/delivery"
 	"github.com/hearthdev/hearth/delivery/client"
 	"github.com/hearthdev/hearth/internal/crashpoint"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
-// Words of the Event about a result that came after the record.
-const (
-	eventLateResult = "LateResult"
-	eventRecord     = "Record"
-)
+// actionRecord is the action of the Event about a result that came after the record.
+const actionRecord = "Record"
 
 // sweep looks at every attempt that harnesses hold of runs of one name and ends those that nobody wants any more (R42; SPEC.md,
 // Lifecycle, run deleted). It is level-triggered: at each change of the run and at each change that a Link tells. It returns
@@ -64,13 +63,15 @@ func (r runReconciler) sweepOne(ctx context.Context, key types.NamespacedName, p
 	switch action {
 	case delivery.OrphanCancel:
 		crashpoint.Reach(crashpoint.AfterCancelSeen)
-		return r.tell(a, link.Cancel)
+		return r.tell(a, func(ref wire.RunRef, attempt int64) error { return link.Cancel(ref, attempt, r.trace(run)) })
 	case delivery.OrphanMarkRecorded:
 		return r.tell(a, link.Recorded)
 	case delivery.OrphanLateResult:
 		if r.memory.late(key, podUID, run.UID) { // the harness may have to be told more than once that it is recorded; people need not
-			r.events.Eventf(run, nil, corev1.EventTypeWarning, eventLateResult, eventRecord,
+			metrics.LateResult()
+			r.events.Eventf(run, nil, corev1.EventTypeWarning, signals.EventLateResult, actionRecord,
 				"attempt %d in Pod %s ended %s after the run had been recorded as %s; the record stays", a.Number, podUID, a.Seen.State, run.Status.Reason)
+			r.signals().Logger(run).Info("run: "+signals.EventLateResult, "podUID", podUID, "lateAttempt", a.Number)
 		}
 		return r.tell(a, link.Recorded)
 	case delivery.OrphanLeave, delivery.OrphanReadRun:

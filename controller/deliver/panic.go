@@ -7,17 +7,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
-
-// panics counts those of Links. Those of reconcilers are in controller_runtime_reconcile_panics_total.
-var panics = prometheus.NewCounter(prometheus.CounterOpts{
-	Name: "hearth_link_panics_total", Help: "Panics in the connections to standing Pods. Each was survived, and its stack is in the log.",
-})
-
-func init() { metrics.Registry.MustRegister(panics) }
 
 // group does several writes of a pass at once. A panic in one ends the pass, where it is counted, and not the process (fault row 42).
 type group struct {

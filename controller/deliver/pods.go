@@ -16,6 +16,7 @@ import (
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/challenge"
+	"github.com/hearthdev/hearth/controller/metrics"
 	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/delivery"
 	"github.com/hearthdev/hearth/delivery/client"
@@ -68,7 +69,7 @@ func (p podReconciler) openFor(ctx context.Context, o *corev1.Pod) error {
 		Target:  wire.Identity{Namespace: o.Namespace, PodName: o.Name, PodUID: string(o.UID)},
 		Address: net.JoinHostPort(o.Status.PodIP, strconv.Itoa(int(run.Spec.Runtime.Delivery.Port))),
 		Scheme:  wire.Scheme(run.Spec.Runtime.Delivery.Scheme),
-		Now:     p.now, Random: p.random, Log: p.log, Changed: p.changed, Panicked: panics.Inc, Timeouts: p.limits,
+		Now:     p.now, Random: p.random, Log: p.log, Changed: p.changed, Panicked: metrics.LinkPanicked, Timeouts: p.limits,
 		Backoff: func(failures int) time.Duration { return delivery.Backoff(failures, p.jitter()) },
 	}
 	if link, open := p.links.Get(string(o.UID)); open {

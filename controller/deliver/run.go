@@ -110,7 +110,7 @@ func (r runReconciler) act(ctx context.Context, run *hearthv1.AgentRun, value de
 	case delivery.ActionCancel:
 		crashpoint.Reach(crashpoint.AfterCancelSeen)
 		if open {
-			err = link.Cancel(ref, value.Attempt)
+			err = link.Cancel(ref, value.Attempt, r.trace(run))
 		}
 	case delivery.ActionReadPod, delivery.ActionReadRun, delivery.ActionDisown:
 		return r.now().Add(time.Millisecond), nil // decide again with what is known now
@@ -145,7 +145,7 @@ func (r runReconciler) intend(ctx context.Context, run *hearthv1.AgentRun, at en
 	if d.Status == nil {
 		return run, nil
 	}
-	return r.writeStatus(ctx, run, *d.Status, at)
+	return r.writeStatus(ctx, run, *d.Status, at, string(d.Lost))
 }
 
 // givenBack clears up after a reservation that is over, and has the run assigned again.
@@ -179,7 +179,12 @@ func (r runReconciler) over(run types.NamespacedName) {
 func (c *courier) send(run *hearthv1.AgentRun, link Link, begun int) error {
 	now := c.now()
 	c.memory.about(run, toRun(run).Reservation, now, func(n *note) { n.handed = true })
-	if err := link.Send(toRequest(now, run), begun); err != nil {
+	span := c.spans.Delivering(run, now)
+	d := client.Delivery{
+		DeliveryRequest: toRequest(now, run), Trace: client.Trace{Parent: span.Parent, State: span.State},
+		Done: func(s delivery.Sent) { c.sentOff(s, span) },
+	}
+	if err := link.Send(d, begun); err != nil {
 		return fmt.Errorf("send run %s: %w", run.Name, err)
 	}
 	return nil

@@ -22,6 +22,8 @@ import (
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/challenge"
+	"github.com/hearthdev/hearth/controller/metrics"
+	"github.com/hearthdev/hearth/controller/trace"
 	"github.com/hearthdev/hearth/delivery/client"
 )
 
@@ -41,6 +43,8 @@ type Options struct {
 	Random io.Reader
 	// Timeouts of the Links; zero values are their defaults.
 	Timeouts client.Timeouts
+	// Spans are those of the runs; nil makes none.
+	Spans *trace.Spans
 }
 
 // SetupWithManager adds the reconcilers, their indexes, and the closing of the Links. The manager's cache should hold Pods as
@@ -61,10 +65,11 @@ func SetupWithManager(mgr ctrl.Manager, o Options) (*Loads, error) {
 	}
 	c := &courier{
 		kube: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("hearth-deliver"), links: o.Links, self: self,
-		now: o.Now, random: o.Random, log: o.Log, limits: o.Timeouts, newest: newNewest(), memory: newMemory(), open: map[string]place{},
+		now: o.Now, random: o.Random, log: o.Log, limits: o.Timeouts, spans: o.Spans, newest: newNewest(), memory: newMemory(), open: map[string]place{},
 		standing: waker{delay: gathered}, passes: newPasses(),
 	}
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		defer metrics.Lead(c.state)() // runs on the leader alone, once the caches are filled
 		<-ctx.Done()
 		o.Links.Close()
 		return nil

@@ -36,6 +36,7 @@ import (
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/deliver"
 	"github.com/hearthdev/hearth/controller/pod"
+	"github.com/hearthdev/hearth/controller/trace"
 	"github.com/hearthdev/hearth/delivery/client"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/test/apiserver"
@@ -66,11 +67,14 @@ type world struct {
 	backend hearthv1.Backend
 	// limits of controllers started from now on.
 	limits client.Timeouts
+	// log and spans of controllers started from now on; none unless set.
+	log   *slog.Logger
+	spans *trace.Spans
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, ns: api.Namespace(t), kube: api.Client(t), limits: client.Timeouts{Dial: time.Second, Call: time.Second}}
+	w := &world{t: t, ns: api.Namespace(t), kube: api.Client(t), limits: client.Timeouts{Dial: time.Second, Call: time.Second}, log: slog.New(slog.DiscardHandler)}
 	w.agent = &hearthv1.Agent{
 		ObjectMeta: metav1.ObjectMeta{Name: "reviewer", Namespace: w.ns},
 		Spec:       hearthv1.AgentSpec{GoalTemplate: "${goal}", Runtime: runtime(), Template: template()},
@@ -320,7 +324,7 @@ func (w *world) controllerAt(now func() time.Time) *process {
 	})
 	require.NoError(w.t, err)
 	p.loads, err = deliver.SetupWithManager(mgr, deliver.Options{
-		Links: deliver.NewLinks(), Now: now, Log: slog.New(slog.DiscardHandler),
+		Links: deliver.NewLinks(), Now: now, Log: w.log, Spans: w.spans,
 		Timeouts: w.limits,
 	})
 	require.NoError(w.t, err)

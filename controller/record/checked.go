@@ -19,6 +19,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/hearthdev/hearth/controller/signals"
 )
 
 const (
@@ -33,8 +35,6 @@ const (
 	maxTold = 256
 	// maxNote keeps an event's note within the API's bound.
 	maxNote = 1000
-	// olderCRD is the reason of the event.
-	olderCRD = "OlderCRD"
 )
 
 // Held says that a status is not written for now: the writes before lost fields, and this one would, too.
@@ -181,7 +181,7 @@ func (c *Checked) tell(obj client.Object, kind string, lost []string) {
 			"kind", kind, "field", path, "namespace", obj.GetNamespace(), "name", obj.GetName())
 	}
 	if len(fresh) > 0 && recorder != nil {
-		recorder.Eventf(obj, nil, corev1.EventTypeWarning, olderCRD, "UpdateStatus", "%.*s", maxNote,
+		recorder.Eventf(obj, nil, corev1.EventTypeWarning, signals.EventOlderCRD, "UpdateStatus", "%.*s", maxNote,
 			"the CRD of "+kind+"s is older than the controller: apply config/crd of the controller's version. Not stored: "+strings.Join(fresh, ", "))
 	}
 }

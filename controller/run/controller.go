@@ -1,11 +1,11 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +23,8 @@ import (
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/controller/record"
+	"github.com/hearthdev/hearth/controller/signals"
+	"github.com/hearthdev/hearth/controller/trace"
 	"github.com/hearthdev/hearth/delivery"
 )
 
@@ -44,7 +46,7 @@ const (
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;delete
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=get;create
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconciler keeps the Pods of runs that have one.
 type Reconciler struct {
@@ -53,6 +55,9 @@ type Reconciler struct {
 	Live   client.Reader
 	Events events.EventRecorder
 	Now    func() time.Time
+	// Log and Spans tell how runs fare; without them nothing is logged or traced.
+	Log   *slog.Logger
+	Spans *trace.Spans
 	// Random is where root secrets come from.
 	Random io.Reader
 	// Sandboxes are those that back runs; nil where there are none to be.
@@ -210,30 +215,21 @@ func (r *Reconciler) record(ctx context.Context, o Observed) error {
 	})
 }
 
-// write stores the status if it differs, and tells of an end only after it is stored.
+// write stores the status if it differs, and tells what it made true only after it is stored.
 func (r *Reconciler) write(ctx context.Context, run *v1alpha1.AgentRun, status v1alpha1.AgentRunStatus) error {
 	if equality.Semantic.DeepEqual(run.Status, status) {
 		return nil
 	}
-	updated := run.DeepCopy()
+	updated, begun := run.DeepCopy(), r.Now()
 	updated.Status = status
 	if err := r.Client.Status().Update(ctx, updated); apierrors.IsNotFound(err) {
 		return nil // deleted meanwhile
 	} else if err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
-	if status.CompletionTime != nil && updated.Status.CompletionTime != nil {
-		kind := corev1.EventTypeWarning
-		if status.Phase == v1alpha1.PhaseSucceeded || status.Reason == v1alpha1.ReasonCancelled {
-			kind = corev1.EventTypeNormal
-		}
-		r.Events.Eventf(updated, nil, kind, status.Reason, "End", "%s", cmp.Or(clip(status.Message, maxNote), "the run has ended"))
-	}
+	signals.Signals{Events: r.Events, Log: r.Log, Spans: r.Spans}.Run(signals.Write{Before: run, After: updated, Begun: begun, Done: r.Now()})
 	return nil
 }
-
-// maxNote is the API's bound of an event's note.
-const maxNote = 1024
 
 // endOrphan deletes the Pod or Sandbox of a run that is gone (R9), as the garbage collector does, but at once.
 func (r *Reconciler) endOrphan(ctx context.Context, key client.ObjectKey) error {

@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/record"
+	"github.com/hearthdev/hearth/controller/signals"
 )
 
 const (
@@ -37,7 +39,7 @@ const (
 // +kubebuilder:rbac:groups=hearth.dev,resources=agents,verbs=get;list;watch
 // +kubebuilder:rbac:groups=hearth.dev,resources=agents/status,verbs=update
 // +kubebuilder:rbac:groups=hearth.dev,resources=agentruns,verbs=get;list;watch;create
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconciler makes the runs of Scheduled Agents.
 type Reconciler struct {
@@ -46,6 +48,8 @@ type Reconciler struct {
 	Live   client.Reader
 	Events events.EventRecorder
 	Now    func() time.Time
+	// Log hears what becomes of Agents; nil: nobody does.
+	Log *slog.Logger
 }
 
 // SetupWithManager registers the reconciler.
@@ -121,6 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if equality.Semantic.DeepEqual(agent.Status, p.Status) {
 		return ctrl.Result{RequeueAfter: p.After}, nil
 	}
+	before := *agent
 	agent.Status = p.Status
 	if err := r.Client.Status().Update(ctx, agent); apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: lookSoon}, nil
@@ -129,6 +134,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	} else if err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	signals.Signals{Events: r.Events, Log: r.Log}.Agent(&before, &agent.Status)
 	r.tell(agent, p)
 	return ctrl.Result{RequeueAfter: p.After}, nil
 }
@@ -169,7 +175,7 @@ func (r *Reconciler) make(ctx context.Context, agent *v1alpha1.Agent, p *Plan) e
 		p.NotMade("the namespace is being deleted")
 		return nil
 	}
-	r.Events.Eventf(agent, nil, corev1.EventTypeWarning, "FailedCreate", "Create", "run %s could not be made: %s", run.Name, apierrors.ReasonForError(err))
+	r.Events.Eventf(agent, nil, corev1.EventTypeWarning, signals.EventFailedCreate, "Create", "run %s could not be made: %s", run.Name, apierrors.ReasonForError(err))
 	return fmt.Errorf("create run %s: %w", run.Name, err)
 }
 
@@ -190,9 +196,9 @@ func (r *Reconciler) found(ctx context.Context, agent *v1alpha1.Agent, p *Plan, 
 // tell says what was stored.
 func (r *Reconciler) tell(agent *v1alpha1.Agent, p Plan) {
 	if !p.At.IsZero() {
-		r.Events.Eventf(agent, nil, corev1.EventTypeNormal, "Created", "Create", "created run %s", nameOf(agent, p.At))
+		r.Events.Eventf(agent, nil, corev1.EventTypeNormal, signals.EventCreated, "Create", "created run %s", nameOf(agent, p.At))
 	}
 	for _, m := range p.Missed {
-		r.Events.Eventf(agent, nil, corev1.EventTypeWarning, "Missed", "Schedule", "%s", m.String())
+		r.Events.Eventf(agent, nil, corev1.EventTypeWarning, signals.EventMissed, "Schedule", "%s", m.String())
 	}
 }

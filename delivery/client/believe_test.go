@@ -87,7 +87,7 @@ func TestAResponseWithoutAValidAnswerChangesNothing(t *testing.T) {
 			}
 			one := wire.RunsPath + "/uid-a"
 			for target, command := range map[string]func(wire.RunRef, int64) error{
-				"GET " + one + "?attempt=1": l.Look, "DELETE " + one + "?attempt=1": l.Cancel,
+				"GET " + one + "?attempt=1": l.Look, "DELETE " + one + "?attempt=1": func(r wire.RunRef, n int64) error { return l.Cancel(r, n, Trace{}) },
 				"DELETE " + one + "?attempt=1&ifNotStarted": l.Void, "POST " + one + wire.RecordedSuffix + "?attempt=1": l.Recorded,
 			} {
 				after := call("a", target, func() error { return command(runRef("a"), 1) })

@@ -13,12 +13,12 @@ import (
 
 // send POSTs an attempt and files what that proved (SPEC.md, Lifecycle, Send).
 func (l *Link) send(ctx context.Context, c command, s Status) (done bool, retry time.Duration) {
-	body, err := wire.Encode(c.request)
+	body, err := wire.Encode(c.delivery.DeliveryRequest)
 	if err != nil { // text of a goal is always encodable; this is a fault of ours, and nothing left
 		l.sent(c, delivery.SendNotTaken, "", explain(err))
 		return false, 0
 	}
-	r, left, err := l.ask(ctx, call{method: http.MethodPost, path: wire.RunsPath, body: body}, s)
+	r, left, err := l.ask(ctx, call{method: http.MethodPost, path: wire.RunsPath, body: body, trace: c.trace}, s)
 	if err != nil {
 		l.sent(c, delivery.Classify(delivery.Reply{NeverLeft: !left}), "", explain(err))
 		return false, 0
@@ -81,7 +81,7 @@ func (l *Link) stop(ctx context.Context, c command, s Status) (done bool, retry 
 	if c.verb == verbVoid {
 		path += "&" + wire.QueryIfNotStarted
 	}
-	r, _, err := l.ask(ctx, call{method: http.MethodDelete, path: path}, s)
+	r, _, err := l.ask(ctx, call{method: http.MethodDelete, path: path, trace: c.trace}, s)
 	if err != nil {
 		return false, 0
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/hearthdev/hearth/delivery"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
@@ -26,21 +27,34 @@ const (
 	verbs // how many there are
 )
 
+// Trace is the trace context that a call carries in its headers (W3C Trace Context); empty for none.
+type Trace struct{ Parent, State string }
+
+// Delivery is an attempt to be delivered.
+type Delivery struct {
+	wire.DeliveryRequest
+	Trace Trace
+	// Done, if there is one, is called from the Link's goroutine when the call is over, with what it proved. It must not block. It is not
+	// called for a delivery that was one too many, nor when the Link is closed before.
+	Done func(delivery.Sent)
+}
+
 // command is one thing to tell or ask the target.
 type command struct {
-	verb    verb
-	run     wire.RunRef
-	number  int64
-	request *wire.DeliveryRequest // verbSend
-	begun   int                   // verbSend: how many sends the caller knows of
+	verb     verb
+	run      wire.RunRef
+	number   int64
+	delivery *Delivery // verbSend
+	begun    int       // verbSend: how many sends the caller knows of
+	trace    Trace     // verbSend, verbCancel
 }
 
 func (c command) key() Key { return Key{RunUID: c.run.UID, Attempt: c.number} }
 
 // Send delivers an attempt in the background, unless more sends of it were begun than the caller knows of, as in Sent.Count.
 // The same attempt may be sent again: it is idempotent. What came of it appears as Sent.
-func (l *Link) Send(request wire.DeliveryRequest, begun int) error {
-	return l.enqueue(command{verb: verbSend, run: request.Run, number: request.Attempt, request: &request, begun: begun})
+func (l *Link) Send(d Delivery, begun int) error {
+	return l.enqueue(command{verb: verbSend, run: d.Run, number: d.Attempt, delivery: &d, begun: begun, trace: d.Trace})
 }
 
 // Look asks for one attempt, with its envelope when it has finished. A target that is not verified is challenged at once.
@@ -49,8 +63,8 @@ func (l *Link) Look(run wire.RunRef, number int64) error {
 }
 
 // Cancel asks the target to stop an attempt, or to void it when it has not started.
-func (l *Link) Cancel(run wire.RunRef, number int64) error {
-	return l.enqueue(command{verb: verbCancel, run: run, number: number})
+func (l *Link) Cancel(run wire.RunRef, number int64, trace Trace) error {
+	return l.enqueue(command{verb: verbCancel, run: run, number: number, trace: trace})
 }
 
 // Void asks the target to void an attempt if it has not started; one that has goes on.

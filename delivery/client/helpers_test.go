@@ -97,10 +97,10 @@ func runRef(name string) wire.RunRef {
 	return wire.RunRef{Namespace: "team", Name: name, UID: "uid-" + name}
 }
 
-func request(l *Link, name string, attempt int64, goal string) wire.DeliveryRequest {
-	return wire.DeliveryRequest{
+func request(l *Link, name string, attempt int64, goal string) Delivery {
+	return Delivery{DeliveryRequest: wire.DeliveryRequest{
 		APIVersion: wire.APIVersion, Run: runRef(name), Attempt: attempt, Target: l.target(), Journal: l.Status().Journal, Goal: goal,
-	}
+	}}
 }
 
 func seen(l *Link, name string, attempt int64) (Attempt, wire.State) {

@@ -57,9 +57,9 @@ func TestAStrangerIsSentNothingAndNotBelieved(t *testing.T) {
 			cfg := plainConfig(t, s.listener.Addr().String())
 			cfg.Timeouts.Dial = 200 * time.Millisecond
 			l := open(t, cfg)
-			require.NoError(t, l.Send(wire.DeliveryRequest{APIVersion: wire.APIVersion, Run: runRef("a"), Attempt: 1, Goal: secretGoal}, 99))
+			require.NoError(t, l.Send(Delivery{DeliveryRequest: wire.DeliveryRequest{APIVersion: wire.APIVersion, Run: runRef("a"), Attempt: 1, Goal: secretGoal}}, 99))
 			eventually(t, "tried more than once", func() bool { return s.connections() > 2 })
-			require.NoError(t, l.Send(wire.DeliveryRequest{APIVersion: wire.APIVersion, Run: runRef("a"), Attempt: 1, Goal: secretGoal}, 99))
+			require.NoError(t, l.Send(Delivery{DeliveryRequest: wire.DeliveryRequest{APIVersion: wire.APIVersion, Run: runRef("a"), Attempt: 1, Goal: secretGoal}}, 99))
 			a := idle(t, l, "a", 1)
 			assert.Equal(t, delivery.SendNotTaken, a.Sent.Outcome, "no byte of it left")
 			assert.Nil(t, a.Seen)

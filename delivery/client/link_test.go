@@ -59,7 +59,7 @@ func TestTheSameAttemptSentAgainHasOneEffect(t *testing.T) {
 	assert.Equal(t, 5, a.Sent.Count)
 	assert.Equal(t, delivery.SendAccepted, a.Sent.Outcome)
 	eventually(t, "started", func() bool { return len(h.Runner.Started()) == 1 })
-	require.NoError(t, l.Cancel(runRef("a"), 1))
+	require.NoError(t, l.Cancel(runRef("a"), 1, Trace{}))
 	eventually(t, "finished", func() bool { _, s := seen(l, "a", 1); return s == wire.StateFinished })
 	assert.Equal(t, map[harness.Key]int{{RunUID: "uid-a", Attempt: 1}: 1}, h.Runner.Started())
 }

@@ -38,6 +38,7 @@ func (l *Link) one(c command, s Status) {
 				l.sent(c, delivery.SendUnknown, "", errPanic.Error())
 			}
 		}
+		l.tellDone(c)
 		// An attempt may have ended or been refused, so there may be room again.
 		l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, Link: true, Runs: []wire.RunRef{c.run}})
 	}()
@@ -49,4 +50,14 @@ func (l *Link) one(c command, s Status) {
 	ok, retry := l.carryOut(c, s)
 	l.finish(c, ok, retry)
 	done = true
+}
+
+// tellDone tells whoever asked for it what a delivery proved.
+func (l *Link) tellDone(c command) {
+	if c.verb != verbSend || c.delivery.Done == nil || l.ctx.Err() != nil {
+		return
+	}
+	if a, ok := l.Snapshot(c.key()); ok {
+		c.delivery.Done(a.Sent)
+	}
 }

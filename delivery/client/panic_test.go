@@ -43,7 +43,7 @@ func TestALinkSurvivesPanics(t *testing.T) {
 			Target: wire.Target{Name: h.Identity.PodName, UID: h.Identity.PodUID},
 		}
 		random.left.Store(1)
-		require.NoError(t, l.Send(request, 0))
+		require.NoError(t, l.Send(Delivery{DeliveryRequest: request}, 0))
 		key := Key{RunUID: uid, Attempt: 1}
 		eventually(t, "the send is over", func() bool { a, ok := l.Snapshot(key); return ok && !a.InFlight })
 		a, _ := l.Snapshot(key)
@@ -55,7 +55,7 @@ func TestALinkSurvivesPanics(t *testing.T) {
 	}
 	require.True(t, met)
 	eventually(t, "the target is known again", func() bool { return l.Status().State == StateVerified })
-	require.NoError(t, l.Send(request, 1))
+	require.NoError(t, l.Send(Delivery{DeliveryRequest: request}, 1))
 	eventually(t, "the same attempt is accepted", func() bool {
 		a, ok := l.Snapshot(Key{RunUID: request.Run.UID, Attempt: 1})
 		return ok && a.Seen != nil

@@ -132,9 +132,9 @@ func TestNoStrangerGetsBeyondTheHandshake(t *testing.T) {
 			cfg := testConfig(t, s.listener.Addr().String())
 			cfg.Timeouts.Dial = time.Second
 			l := open(t, cfg)
-			require.NoError(t, l.Send(wire.DeliveryRequest{APIVersion: wire.APIVersion, Run: runRef("a"), Attempt: 1, Goal: secretGoal}, 99))
+			require.NoError(t, l.Send(Delivery{DeliveryRequest: wire.DeliveryRequest{APIVersion: wire.APIVersion, Run: runRef("a"), Attempt: 1, Goal: secretGoal}}, 99))
 			eventually(t, "tried more than once", func() bool { return s.connections() > 2 && l.Status().State == StateUnreachable })
-			require.NoError(t, l.Send(wire.DeliveryRequest{APIVersion: wire.APIVersion, Run: runRef("a"), Attempt: 1, Goal: secretGoal}, 99))
+			require.NoError(t, l.Send(Delivery{DeliveryRequest: wire.DeliveryRequest{APIVersion: wire.APIVersion, Run: runRef("a"), Attempt: 1, Goal: secretGoal}}, 99))
 			assert.Equal(t, delivery.SendNotTaken, idle(t, l, "a", 1).Sent.Outcome, "no byte of it left")
 			assertDistrusted(t, l)
 			assert.Contains(t, l.Status().Message, c.says)

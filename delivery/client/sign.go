@@ -16,12 +16,16 @@ import (
 // ErrNoAnswer: whoever answered did not prove to be the Pod. Whatever the response says, it is a network fault (R26; SPEC.md, Challenge).
 var ErrNoAnswer = errors.New("somebody answered who could not prove to be the Pod")
 
+// The headers of W3C Trace Context.
+const headerParent, headerState = "traceparent", "tracestate"
+
 // call is one request before it is signed.
 type call struct {
 	method string
 	path   string // with its query
 	body   []byte
 	wait   time.Duration // Prefer: wait
+	trace  Trace
 }
 
 // reply is a response whose answer was verified: the target said this.
@@ -55,6 +59,12 @@ func (l *Link) request(ctx context.Context, c call, boot string) (*http.Request,
 	}
 	if len(c.body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.trace.Parent != "" { // no part of the proof: whoever could change it could only mislead a trace
+		req.Header.Set(headerParent, c.trace.Parent)
+	}
+	if c.trace.State != "" {
+		req.Header.Set(headerState, c.trace.State)
 	}
 	if c.wait > 0 {
 		req.Header.Set("Prefer", fmt.Sprintf("wait=%d", int(c.wait/time.Second)))

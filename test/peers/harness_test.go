@@ -163,9 +163,9 @@ func (h *harness) deliver(run, goal string) client.Key {
 	h.t.Helper()
 	status := h.link.Status()
 	ref := wire.RunRef{Namespace: "team", Name: run, UID: run + "-uid"}
-	require.NoError(h.t, h.link.Send(wire.DeliveryRequest{
+	require.NoError(h.t, h.link.Send(client.Delivery{DeliveryRequest: wire.DeliveryRequest{
 		APIVersion: wire.APIVersion, Run: ref, Attempt: 1, Target: wire.Target{Name: hostname(h.t), UID: "pod-uid-1"}, Journal: status.Journal, Goal: goal,
-	}, 0))
+	}}, 0))
 	return client.Key{RunUID: ref.UID, Attempt: 1}
 }
 

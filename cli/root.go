@@ -10,12 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hearthdev/hearth/cli/connect"
+	"github.com/hearthdev/hearth/cli/doctor"
 	"github.com/hearthdev/hearth/cli/kube"
 )
 
 // commands are hearth's, each made of what they share.
 var commands = []func(*kube.Env) *cobra.Command{
 	connect.NewCommand,
+	doctor.NewCommand,
 	newVersion,
 }
 

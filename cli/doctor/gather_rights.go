@@ -22,7 +22,7 @@ var granted = []struct {
 	{"", "secrets", "", []string{"create", "get"}},
 	{"", "services", "", []string{"create", "get", "list", "watch"}},
 	{"agents.x-k8s.io", "sandboxes", "", []string{"create", "delete", "get", "list", "watch"}},
-	{"events.k8s.io", "events", "", []string{"create"}},
+	{"events.k8s.io", "events", "", []string{"create", "patch"}},
 	{group, "agentruns", "", []string{"create", "delete", "get", "list", "watch"}},
 	{group, "agentruns", "status", []string{"update"}},
 	{group, "agents", "status", []string{"update"}},

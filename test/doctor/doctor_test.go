@@ -2,6 +2,7 @@
 package doctor_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -24,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -32,7 +35,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/cli"
 	"github.com/hearthdev/hearth/cli/doctor"
+	"github.com/hearthdev/hearth/cli/kube"
 	"github.com/hearthdev/hearth/controller/admission"
 	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/test/apiserver"
@@ -56,6 +61,7 @@ type scene struct {
 	t         *testing.T
 	namespace string
 	admin     client.Client
+	stop      func() // the webhooks
 }
 
 func newScene(t *testing.T) *scene {
@@ -77,7 +83,8 @@ func (s *scene) serve() {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
-	s.t.Cleanup(func() { cancel(); assert.NoError(s.t, <-ended) })
+	s.stop = sync.OnceFunc(func() { cancel(); assert.NoError(s.t, <-ended) })
+	s.t.Cleanup(s.stop)
 	require.Eventually(s.t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, patience, tick)
 }
 
@@ -221,6 +228,24 @@ func TestTheDoctorAtARealAPIServer(t *testing.T) {
 		r := s.look(admin, "reviewers")
 		assert.Equal(t, []doctor.Code{doctor.AgentMissing}, codes(r, broken...), said(r))
 	})
+	t.Run("the command", func(t *testing.T) {
+		var out, errors bytes.Buffer
+		run := func(args ...string) int {
+			out.Reset()
+			errors.Reset()
+			env := kube.New("hearth", genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errors})
+			return cli.Run(t.Context(), env, append([]string{"doctor", "--kubeconfig", apiserver.Kubeconfig(t, admin), "-n", s.namespace}, args...))
+		}
+		assert.Equal(t, doctor.ExitOK, run("reviewer"), "an API server without a kubelet forwards no port: %s%s", &out, &errors)
+		assert.Contains(t, out.String(), "not checked  challenge        run/reviewer-1: because the port-forward failed")
+		assert.Equal(t, doctor.ExitBroken, run("agent/reviewers", "-o", "json"))
+		var report doctor.Report
+		require.NoError(t, json.Unmarshal(out.Bytes(), &report), out.String())
+		assert.Equal(t, []doctor.Code{doctor.AgentMissing}, codes(&report, broken...))
+		assert.Contains(t, errors.String(), `the first broken link is "agent": there is no Agent reviewers in namespace `+s.namespace)
+		assert.Equal(t, kube.ExitUsage, run("reviewer", "-o", "yaml"))
+		assert.Equal(t, doctor.ExitBlind, run("--context", "none"))
+	})
 	t.Run("no API server", func(t *testing.T) {
 		away := rest.CopyConfig(admin)
 		away.Host = "https://127.0.0.1:1"
@@ -230,6 +255,7 @@ func TestTheDoctorAtARealAPIServer(t *testing.T) {
 	})
 	t.Run("a test run", func(*testing.T) { s.testRun() })
 	t.Run("webhooks that are not there", func(t *testing.T) {
+		s.stop() // its caches would wait for kinds that are about to go
 		require.NoError(t, s.admin.Delete(t.Context(), &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "hearth-admission"}}))
 		r := s.look(admin, "")
 		assert.Contains(t, codes(r, broken...), doctor.WebhookMissing, said(r))

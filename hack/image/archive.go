@@ -17,7 +17,7 @@ import (
 )
 
 // assemble makes the image of a description and its layers.
-func assemble(spec image, layers []v1.Layer) (v1.Image, error) {
+func assemble(spec image, layers []v1.Layer, arch string) (v1.Image, error) {
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	img, err := mutate.AppendLayers(img, layers...)
 	if err != nil {
@@ -28,7 +28,7 @@ func assemble(spec image, layers []v1.Layer) (v1.Image, error) {
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.OS, config.Architecture = "linux", arch
 	config.Config = v1.Config{
 		Entrypoint: spec.Entrypoint, Cmd: spec.Cmd, Env: spec.Env, User: spec.User,
 		WorkingDir: spec.WorkingDir, Labels: spec.Labels,

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -25,6 +26,10 @@ type builder struct {
 	cache    string
 	progress io.Writer
 	made     map[input]string
+	// arch is the Go name of the architecture that is built for.
+	arch string
+	// prebuilt, if set, has the programs; they are taken from there.
+	prebuilt string
 }
 
 // built is an image that is ready: its archive, and the image itself for thinner ones.
@@ -46,7 +51,7 @@ func newBuilder(root string, progress io.Writer) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &builder{root: root, cache: filepath.Join(cache, "hearth", "images"), progress: progress, made: map[input]string{}}, nil
+	return &builder{root: root, cache: filepath.Join(cache, "hearth", "images"), progress: progress, made: map[input]string{}, arch: runtime.GOARCH}, nil
 }
 
 // folders returns the images asked for, all of them when none is named.
@@ -123,7 +128,7 @@ func (b *builder) build(ctx context.Context, folder string) (built, error) {
 		out.layers = append(out.layers, l)
 		layers = append(layers, l)
 	}
-	if out.img, err = assemble(spec, layers); err != nil {
+	if out.img, err = assemble(spec, layers, b.arch); err != nil {
 		return built{}, err
 	}
 	if out.digest, err = out.img.Digest(); err != nil {

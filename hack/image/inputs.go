@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 )
@@ -16,11 +17,18 @@ func (b *builder) produce(ctx context.Context, in input) (string, error) {
 	if file, ok := b.made[in]; ok {
 		return file, nil
 	}
-	produce, from := b.runScript, in.Run
-	if in.Go != "" {
-		produce, from = b.goBuild, in.Go
+	var file string
+	var err error
+	switch {
+	case in.Go != "" && b.prebuilt != "":
+		file, err = b.take(in.Go)
+	case in.Go != "":
+		file, err = b.goBuild(ctx, in.Go)
+	case b.foreign():
+		err = fmt.Errorf("%s finds what is for this machine (%s), not for %s", in.Run, runtime.GOARCH, b.arch)
+	default:
+		file, err = b.runScript(ctx, in.Run)
 	}
-	file, err := produce(ctx, from)
 	if err != nil {
 		return "", err
 	}

@@ -9,11 +9,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
 const usage = `usage: image build [IMAGE...]   build images (default: all), print their archives
        image load [IMAGE...]    the same, and load them: with the command in IMAGE_LOAD, else into hack/cluster's node (root)
+       image layout -out DIR -binaries DIR -version V -revision COMMIT -created SECONDS [IMAGE...]
+                                OCI layouts of a release (hack/release calls this)
 IMAGE is a folder of images/`
 
 func main() {
@@ -30,12 +33,15 @@ func main() {
 }
 
 func run(ctx context.Context, root string, args []string, out, progress io.Writer) error {
-	if len(args) == 0 || (args[0] != "build" && args[0] != "load") {
+	if len(args) == 0 || !slices.Contains([]string{"build", "load", "layout"}, args[0]) {
 		return errors.New(usage)
 	}
 	b, err := newBuilder(root, progress)
 	if err != nil {
 		return err
+	}
+	if args[0] == "layout" {
+		return runLayout(ctx, b, args[1:], out)
 	}
 	unlock, err := b.lock(ctx)
 	if err != nil {
@@ -50,4 +56,17 @@ func run(ctx context.Context, root string, args []string, out, progress io.Write
 		return err
 	}
 	return loadAll(ctx, b, images, os.Getenv)
+}
+
+// runLayout works in a directory of its own, so that a release is made of nothing that lay there before.
+func runLayout(ctx context.Context, b *builder, args []string, out io.Writer) error {
+	r, names, err := parseRelease(args)
+	if err != nil {
+		return err
+	}
+	if b.cache, err = os.MkdirTemp("", "hearth-image-"); err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(b.cache) }()
+	return b.layouts(ctx, r, names, out)
 }

@@ -30,6 +30,8 @@ type image struct {
 	User       string            `json:"user"`
 	WorkingDir string            `json:"workingDir"`
 	Labels     map[string]string `json:"labels"`
+	// Release is the architectures that a release has the image for; none: the image is no part of one.
+	Release []string `json:"release"`
 }
 
 // input is exactly one of a Go package, built static, and a script whose last line names a file.
@@ -83,6 +85,9 @@ func readSpec(folder string) (image, error) {
 func (s image) check() error {
 	if _, err := name.NewTag(s.Name, name.StrictValidation); err != nil {
 		return fmt.Errorf("name: %w", err)
+	}
+	if err := s.checkRelease(); err != nil {
+		return err
 	}
 	for key, in := range s.Inputs {
 		if (in.Go == "") == (in.Run == "") {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
@@ -35,18 +37,19 @@ func TestOnlyLicencesOnTheListPass(t *testing.T) {
 		ids   []string
 		says  string // "": allowed
 	}{
-		"allowed":                         {map[string]string{"LICENSE": mit}, []string{"MIT"}, ""},
-		"forbidden":                       {map[string]string{"COPYING": gpl}, nil, "COPYING: GPL-3.0-or-later"},
-		"forbidden beside an allowed one": {map[string]string{"LICENSE": mit + "\n" + gpl}, nil, "LICENSE: GPL-3.0-or-later"},
-		"forbidden in a linked package":   {map[string]string{"LICENSE": mit, "linked/licence.txt": gpl}, nil, "linked/licence.txt: GPL-3.0-or-later"},
-		"forbidden above a package":       {map[string]string{"LICENSE": mit, "linked/LICENSE": gpl, "linked/deeper/x.go": ""}, nil, "linked/LICENSE: GPL"},
-		"forbidden in one that is not":    {map[string]string{"LICENSE": mit, "other/LICENSE": gpl}, []string{"MIT"}, ""},
-		"for documentation":               {map[string]string{"LICENSE": mit, "LICENSE.docs": gpl}, []string{"MIT"}, ""},
-		"unknown":                         {map[string]string{"LICENSE": "Do as I say."}, nil, "LICENSE: unknown text"},
-		"mostly unknown":                  {map[string]string{"LICENSE": mit + string(make([]byte, 1)) + longText()}, nil, "LICENSE: unknown text"},
-		"with a rider above it":           {map[string]string{"LICENSE": "Commons Clause License Condition v1.0\n\n" + mit}, nil, "MIT with a condition of its own"},
-		"with a rider below it":           {map[string]string{"LICENSE": mit + "\nThis software may not be used for profit.\n"}, nil, "MIT with a condition of its own"},
-		"none":                            {map[string]string{"README": mit, "license.go": "package x"}, nil, "no licence file"},
+		"allowed":                            {map[string]string{"LICENSE": mit}, []string{"MIT"}, ""},
+		"forbidden":                          {map[string]string{"COPYING": gpl}, nil, "COPYING: GPL-3.0-or-later"},
+		"forbidden beside an allowed one":    {map[string]string{"LICENSE": mit + "\n" + gpl}, nil, "LICENSE: GPL-3.0-or-later"},
+		"forbidden in a linked package":      {map[string]string{"LICENSE": mit, "linked/licence.txt": gpl}, nil, "linked/licence.txt: GPL-3.0-or-later"},
+		"forbidden above a package":          {map[string]string{"LICENSE": mit, "linked/LICENSE": gpl, "linked/deeper/x.go": ""}, nil, "linked/LICENSE: GPL"},
+		"forbidden in one that is not":       {map[string]string{"LICENSE": mit, "other/LICENSE": gpl}, []string{"MIT"}, ""},
+		"for documentation":                  {map[string]string{"LICENSE": mit, "LICENSE.docs": gpl}, []string{"MIT"}, ""},
+		"with a notice, which is no licence": {map[string]string{"LICENSE": mit, "NOTICE": "made by Somebody"}, []string{"MIT"}, ""},
+		"unknown":                            {map[string]string{"LICENSE": "Do as I say."}, nil, "LICENSE: unknown text"},
+		"mostly unknown":                     {map[string]string{"LICENSE": mit + string(make([]byte, 1)) + longText()}, nil, "LICENSE: unknown text"},
+		"with a rider above it":              {map[string]string{"LICENSE": "Commons Clause License Condition v1.0\n\n" + mit}, nil, "MIT with a condition of its own"},
+		"with a rider below it":              {map[string]string{"LICENSE": mit + "\nThis software may not be used for profit.\n"}, nil, "MIT with a condition of its own"},
+		"none":                               {map[string]string{"README": mit, "license.go": "package x"}, nil, "no licence file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -56,13 +59,17 @@ func TestOnlyLicencesOnTheListPass(t *testing.T) {
 				require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o750))
 				require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 			}
-			ids, err := m.check()
+			ids, texts, err := m.check()
 			if c.says != "" {
 				require.ErrorContains(t, err, c.says)
 				return
 			}
 			require.NoError(t, err)
 			assert.Equal(t, c.ids, ids)
+			assert.Contains(t, texts, mit)
+			if notice, has := c.files["NOTICE"]; has {
+				assert.Contains(t, texts, notice)
+			}
 		})
 	}
 }
@@ -77,7 +84,7 @@ func longText() string {
 
 // What this tool itself links is found: the standard library and the classifier, without itself.
 func TestModulesFindsWhatIsLinked(t *testing.T) {
-	found, err := modules(".", []string{"."})
+	found, err := modules(".", []string{"."}, "darwin/arm64")
 	require.NoError(t, err)
 	var paths []string
 	for _, m := range found {
@@ -85,8 +92,17 @@ func TestModulesFindsWhatIsLinked(t *testing.T) {
 		assert.NotEmpty(t, m.dir)
 	}
 	assert.ElementsMatch(t, []string{"std", "github.com/google/licensecheck"}, paths)
-	require.NoError(t, run([]string{".=."}))
-	require.ErrorContains(t, run([]string{".=./no/such"}), "go list")
-	require.ErrorContains(t, run([]string{"."}), "DIRECTORY=PACKAGE")
-	require.Error(t, run(nil))
+	var out bytes.Buffer
+	require.NoError(t, run([]string{".=."}, "", false, &out))
+	assert.Equal(t, "licences: 2 modules linked: BSD-3-Clause 2\n", out.String())
+	out.Reset()
+	require.NoError(t, run([]string{".=."}, "", true, &out))
+	var told []notice
+	require.NoError(t, json.Unmarshal(out.Bytes(), &told))
+	require.Len(t, told, 2)
+	assert.Equal(t, []string{"BSD-3-Clause"}, told[0].Licences)
+	assert.Contains(t, told[0].Texts[0], "Redistribution")
+	require.ErrorContains(t, run([]string{".=./no/such"}, "", false, &out), "go list")
+	require.ErrorContains(t, run([]string{"."}, "", false, &out), "DIRECTORY=PACKAGE")
+	require.Error(t, run(nil, "", false, &out))
 }

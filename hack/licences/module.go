@@ -25,9 +25,12 @@ type module struct {
 func (m module) name() string { return strings.TrimSuffix(m.path+"@"+m.version, "@") }
 
 // modules asks the go command what programs link. Our own modules are under our own licence, and not in it; the standard library is.
-func modules(dir string, programs []string) ([]module, error) {
+func modules(dir string, programs []string, platform string) ([]module, error) {
 	cmd := exec.Command("go", append([]string{"list", "-deps", "-json=Dir,Root,Standard,Module"}, programs...)...) //nolint:gosec,noctx // the project's own packages
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	if system, arch, found := strings.Cut(platform, "/"); found {
+		cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0")
+	}
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list in %s: %w", dir, err)
@@ -80,8 +83,11 @@ func modules(dir string, programs []string) ([]module, error) {
 // licenceFile matches the names of licence files. LICENSE.docs is for documentation, which is not linked.
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|unlicense)([-._].*)?$`)
 
-// check finds the licence files of the module and of the directories of its linked packages, and returns what they are.
-func (m module) check() ([]string, error) {
+// noticeFile matches what Apache-2.0 (section 4d) wants handed on beside the licence.
+var noticeFile = regexp.MustCompile(`(?i)^notice([-._].*)?$`)
+
+// check finds the licence files of the module and of the directories of its linked packages, and returns what they are and say.
+func (m module) check() (ids, texts []string, err error) {
 	dirs := []string{m.dir}
 	for _, p := range m.packages {
 		for d := p; d != m.dir && strings.HasPrefix(d, m.dir); d = filepath.Dir(d) {
@@ -89,20 +95,24 @@ func (m module) check() ([]string, error) {
 		}
 	}
 	slices.Sort(dirs)
-	var ids []string
 	var refused []error
 	for _, d := range slices.Compact(dirs) {
 		entries, err := os.ReadDir(d)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, e := range entries {
-			if e.IsDir() || !licenceFile.MatchString(e.Name()) || slices.Contains([]string{".go", ".docs"}, filepath.Ext(e.Name())) {
+			notice := noticeFile.MatchString(e.Name())
+			if e.IsDir() || !notice && !licenceFile.MatchString(e.Name()) || slices.Contains([]string{".go", ".docs"}, filepath.Ext(e.Name())) {
 				continue
 			}
 			text, err := os.ReadFile(filepath.Join(d, e.Name())) //nolint:gosec // a licence of a dependency
 			if err != nil {
-				return nil, err
+				return nil, nil, err
+			}
+			texts = append(texts, string(text))
+			if notice {
+				continue
 			}
 			found, err := classify(text)
 			if err != nil {
@@ -115,9 +125,9 @@ func (m module) check() ([]string, error) {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	if len(ids) == 0 && len(refused) == 0 {
-		return nil, errors.New("no licence file")
+		return nil, nil, errors.New("no licence file")
 	}
-	return ids, errors.Join(refused...)
+	return ids, texts, errors.Join(refused...)
 }
 
 // classify names the licences of a text; an error when it is not all known and allowed.

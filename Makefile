@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 CONTROLLER_GEN := go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
-MODULES := . hack/cluster hack/image hack/licences
+MODULES := . hack/cluster hack/image hack/licences hack/release
 FUZZTIME ?= 20s
 # One set of build flags everywhere, so that images, demo and linter share what they compile. The race detector needs cgo.
 export CGO_ENABLED := 0
@@ -30,7 +30,7 @@ test: setup envtest-assets ## all tests but end-to-end: unit, real API server, r
 	KUBEBUILDER_ASSETS=$$assets HEARTH_GOOSE=$$goose HEARTH_PEERS=$$peers HEARTH_HELM=$$helm HEARTH_REQUIRE_REAL=1 \
 	  CGO_ENABLED=1 go test -race -shuffle=on -p $(PARALLEL) -timeout 15m ./...
 	@go test -count=1 -run 'CostsLittleMemory|ALineOf64MiB|WhateverHappens' ./controller/deliver ./cli/connect ./test/faults/model # what the race detector would distort or slow down
-	@for m in hack/cluster hack/image hack/licences; do (cd $$m && CGO_ENABLED=1 go test -race -shuffle=on ./...); done
+	@for m in hack/cluster hack/image hack/licences hack/release; do (cd $$m && CGO_ENABLED=1 go test -race -shuffle=on ./...); done
 
 .PHONY: e2e
 e2e: setup ## end-to-end tests on a real kubelet with real goose (root)
@@ -73,7 +73,7 @@ slow: setup ## what does not fit the time of every change: clusters killed at ev
 	@HEARTH_SLOW=1 HEARTH_GOOSE=$$(hack/goose/install.sh) go test -count=1 -timeout 30m -run 'ByEndpoint|HugeAnswer' ./runtime/standing
 	@goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); opencode=$$(test/peers/install.sh opencode); \
 	HEARTH_GOOSE=$$goose HEARTH_PEERS=$$peers HEARTH_OPENCODE=$$opencode HEARTH_REQUIRE_REAL=1 HEARTH_SLOW=1 go test -count=1 -timeout 15m ./test/peers
-	@$(MAKE) fuzz
+	@$(MAKE) fuzz release-check
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME
@@ -100,6 +100,15 @@ verify: ## fail if generated files or go.mod drifted, a licence is not on the li
 .PHONY: build
 build: ## the binaries, into bin/
 	@go build -ldflags '-s -w' -o bin/ ./cmd/... ./test/conformance/hearth-conformance
+
+# What images are called in the install manifest and the chart.
+REGISTRY ?= localhost
+.PHONY: release release-check
+release: ## everything that a release has, into dist/release (VERSION=v0.2.0, REGISTRY= where the images will be)
+	@hack/release/release -version '$(VERSION)' -registry '$(REGISTRY)'
+
+release-check: ## two releases of the same commit, made apart, are the same bytes (FRESH=1: the second compiles everything anew)
+	@hack/release/check.sh $(FRESH)
 
 .PHONY: setup
 setup: ## install what tests need from Debian (nothing when it is there)

@@ -8,7 +8,7 @@ trap 'rm -rf "$copy"' EXIT
 git -C "$root" ls-files -z --cached --others --exclude-standard | (cd "$root" && xargs -0 tar cf - --ignore-failed-read 2>/dev/null) | tar xf - -C "$copy"
 cd "$copy" && git init -q . && git add -A && git -c user.name=x -c user.email=x@x commit -qm before
 make generate
-for m in . hack/cluster hack/cluster/kube hack/cluster/coredns hack/image hack/licences; do
+for m in . hack/cluster hack/cluster/kube hack/cluster/coredns hack/image hack/licences hack/release; do
   [ ! -f "$m/go.mod" ] || (cd "$m" && go mod tidy)
 done
 if ! git diff --exit-code --stat; then
@@ -16,6 +16,6 @@ if ! git diff --exit-code --stat; then
   exit 1
 fi
 
-go -C hack/licences run . ../..=./cmd/harness,./cmd/controller ../image=. ../cluster=. ../cluster/kube=. ../cluster/coredns=.
+go -C hack/licences run . ../..=./cmd/harness,./cmd/controller ../image=. ../release=. ../cluster=. ../cluster/kube=. ../cluster/coredns=.
 
 hack/vulnerabilities.sh

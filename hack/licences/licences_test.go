@@ -106,3 +106,25 @@ func TestModulesFindsWhatIsLinked(t *testing.T) {
 	require.ErrorContains(t, run([]string{"."}, "", false, &out), "DIRECTORY=PACKAGE")
 	require.Error(t, run(nil, "", false, &out))
 }
+
+// The standard library's copies of x/net and x/text are those of the module cache where a program uses these, too: they are no second
+// standard library, and do not hide the modules.
+func TestWhatTheStandardLibraryTakesFromModulesIsThese(t *testing.T) {
+	for root, want := range map[string][2]string{
+		"/go/pkg/mod/golang.org/x/net@v0.62.0": {"golang.org/x/net", "v0.62.0"},
+		"/usr/local/go":                        {"std", ""},
+	} {
+		name, version := vendored("vendor/golang.org/x/net/http/httpguts", root)
+		assert.Equal(t, want, [2]string{name, version}, root)
+	}
+	name, _ := vendored("net/http", "/usr/local/go")
+	assert.Equal(t, "std", name)
+	linked, err := modules("../..", []string{"./cmd/controller"}, "linux/amd64")
+	require.NoError(t, err)
+	times := map[string]int{}
+	for _, m := range linked {
+		times[m.path]++
+	}
+	assert.Equal(t, 1, times["std"])
+	assert.Equal(t, 1, times["golang.org/x/net"])
+}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -26,7 +27,7 @@ func (m module) name() string { return strings.TrimSuffix(m.path+"@"+m.version, 
 
 // modules asks the go command what programs link. Our own modules are under our own licence, and not in it; the standard library is.
 func modules(dir string, programs []string, platform string) ([]module, error) {
-	cmd := exec.Command("go", append([]string{"list", "-deps", "-json=Dir,Root,Standard,Module"}, programs...)...) //nolint:gosec,noctx // the project's own packages
+	cmd := exec.Command("go", append([]string{"list", "-deps", "-json=Dir,Root,ImportPath,Standard,Module"}, programs...)...) //nolint:gosec,noctx // the project's own packages
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	if system, arch, found := strings.Cut(platform, "/"); found {
 		cmd.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0")
@@ -43,9 +44,9 @@ func modules(dir string, programs []string, platform string) ([]module, error) {
 	byDir := map[string]*module{}
 	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p struct {
-			Dir, Root string
-			Standard  bool
-			Module    *source
+			Dir, Root, ImportPath string
+			Standard              bool
+			Module                *source
 		}
 		err := decoder.Decode(&p)
 		if errors.Is(err, io.EOF) {
@@ -57,7 +58,13 @@ func modules(dir string, programs []string, platform string) ([]module, error) {
 		from := p.Module
 		switch {
 		case p.Standard:
-			byDir[p.Root] = &module{path: "std", dir: p.Root}
+			name, version := vendored(p.ImportPath, p.Root)
+			if byDir[p.Root] == nil {
+				byDir[p.Root] = &module{path: name, version: version, dir: p.Root}
+			}
+			if name != standard {
+				byDir[p.Root].packages = append(byDir[p.Root].packages, p.Dir)
+			}
 			continue
 		case from == nil:
 			continue
@@ -78,6 +85,21 @@ func modules(dir string, programs []string, platform string) ([]module, error) {
 		all = append(all, *m)
 	}
 	return all, nil
+}
+
+// standard is what the standard library is called here.
+const standard = "std"
+
+// vendored tells of a package of the standard library where it comes from: the library itself, or a module that the library has in
+// vendor/ and that the go command took from the module cache, because the program uses it, too.
+func vendored(pkg, root string) (name, version string) {
+	dir, version, cached := strings.Cut(filepath.ToSlash(root), "@")
+	for name = strings.TrimPrefix(pkg, "vendor/"); cached && name != "."; name = path.Dir(name) {
+		if strings.HasSuffix(dir, "/"+name) {
+			return name, version
+		}
+	}
+	return standard, ""
 }
 
 // licenceFile matches the names of licence files. LICENSE.docs is for documentation, which is not linked.

@@ -6,7 +6,7 @@ MAKEFLAGS += --no-print-directory
 
 GOLANGCI_LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 CONTROLLER_GEN := go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
-MODULES := . hack/cluster hack/image hack/licences hack/release
+MODULES := . hack/cluster hack/image hack/licences hack/promcheck hack/release
 FUZZTIME ?= 20s
 # One set of build flags everywhere, so that images, demo and linter share what they compile. The race detector needs cgo.
 export CGO_ENABLED := 0
@@ -24,13 +24,16 @@ demo: setup ## the main job on a real cluster: work delivered to a standing goos
 
 demo-down: cluster-down ## remove everything the demo made
 
+# What tests exposed to Prometheus, for hack/promcheck.
+EXPOSITION := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hearth/exposition
+
 .PHONY: test
 test: setup envtest-assets ## all tests but end-to-end: unit, real API server, real goose
-	@goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); helm=$$(hack/helm/install.sh); assets=$$(hack/cluster/cluster assets); \
-	KUBEBUILDER_ASSETS=$$assets HEARTH_GOOSE=$$goose HEARTH_PEERS=$$peers HEARTH_HELM=$$helm HEARTH_REQUIRE_REAL=1 \
+	@rm -rf $(EXPOSITION); goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); helm=$$(hack/helm/install.sh); assets=$$(hack/cluster/cluster assets); \
+	KUBEBUILDER_ASSETS=$$assets HEARTH_EXPOSITION=$(EXPOSITION) HEARTH_GOOSE=$$goose HEARTH_PEERS=$$peers HEARTH_HELM=$$helm HEARTH_REQUIRE_REAL=1 \
 	  CGO_ENABLED=1 go test -race -shuffle=on -p $(PARALLEL) -timeout 15m ./...
 	@go test -count=1 -run 'CostsLittleMemory|ALineOf64MiB|WhateverHappens' ./controller/deliver ./cli/connect ./test/faults/model # what the race detector would distort or slow down
-	@for m in hack/cluster hack/image hack/licences hack/release; do (cd $$m && CGO_ENABLED=1 go test -race -shuffle=on ./...); done
+	@for m in hack/cluster hack/image hack/licences hack/promcheck hack/release; do (export HEARTH_EXPOSITION=$(EXPOSITION); cd $$m && CGO_ENABLED=1 go test -race -shuffle=on ./...); done
 
 .PHONY: e2e
 e2e: setup ## end-to-end tests on a real kubelet with real goose (root)

@@ -8,7 +8,7 @@ trap 'rm -rf "$copy"' EXIT
 git -C "$root" ls-files -z --cached --others --exclude-standard | (cd "$root" && xargs -0 tar cf - --ignore-failed-read 2>/dev/null) | tar xf - -C "$copy"
 cd "$copy" && git init -q . && git add -A && git -c user.name=x -c user.email=x@x commit -qm before
 make generate
-for m in . hack/cluster hack/cluster/kube hack/cluster/coredns hack/image hack/licences hack/release; do
+for m in . hack/cluster hack/cluster/kube hack/cluster/coredns hack/image hack/licences hack/promcheck hack/release; do
   [ ! -f "$m/go.mod" ] || (cd "$m" && go mod tidy)
 done
 if ! git diff --exit-code --stat; then

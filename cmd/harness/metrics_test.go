@@ -22,6 +22,7 @@ import (
 
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/metrics"
+	"github.com/hearthdev/hearth/test/exposition"
 )
 
 // scrape reads the metrics of a harness, as text for who asks for nothing else.
@@ -132,6 +133,7 @@ func TestEveryMetricMovesAsTheTableSays(t *testing.T) {
 
 	b.table()
 	text := b.scrape("")
+	require.NoError(t, exposition.Keep("harness", text))
 	for _, secret := range []string{"run-", p.pod.PodName, podUID, p.pod.Namespace + `"`, b.attempt("run-four").Session, "fine", "later"} {
 		assert.NotContains(t, strings.ReplaceAll(text, "hearth_harness_runs", ""), secret)
 	}

@@ -22,6 +22,9 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/hearthdev/hearth/test/exposition"
 )
 
 // AssetsEnv names the directory with etcd and kube-apiserver.
@@ -60,6 +63,10 @@ func New(o Options) *Server { return &Server{options: o} }
 // Main runs a package's tests and stops the server if one of them started it. It returns the exit code.
 func (s *Server) Main(m interface{ Run() int }) int {
 	code := m.Run()
+	if err := exposition.KeepRegistry(metrics.Registry, "end"); err != nil {
+		fmt.Fprintln(os.Stderr, "keep what was exposed:", err)
+		code = max(code, 1)
+	}
 	if err := s.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the test API server:", err)
 		return max(code, 1)

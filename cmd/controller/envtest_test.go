@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -27,6 +28,7 @@ import (
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/test/apiserver"
+	"github.com/hearthdev/hearth/test/exposition"
 )
 
 var server = apiserver.New(apiserver.Options{Audit: true})
@@ -47,13 +49,14 @@ type process struct {
 	*exec.Cmd
 	stderr  *bytes.Buffer
 	probes  string
+	metrics string
 	webhook int
 }
 
 func start(t *testing.T, kubeconfig string, flags ...string) *process {
 	t.Helper()
-	p := &process{stderr: &bytes.Buffer{}, probes: fmt.Sprintf("127.0.0.1:%d", freePort(t)), webhook: freePort(t)}
-	p.Cmd = exec.CommandContext(t.Context(), os.Args[0], append(flags, "--metrics-bind-address=0", "--health-probe-bind-address="+p.probes, fmt.Sprintf("--webhook-port=%d", p.webhook))...) //nolint:gosec // this binary
+	p := &process{stderr: &bytes.Buffer{}, probes: fmt.Sprintf("127.0.0.1:%d", freePort(t)), metrics: fmt.Sprintf("127.0.0.1:%d", freePort(t)), webhook: freePort(t)}
+	p.Cmd = exec.CommandContext(t.Context(), os.Args[0], append(flags, "--metrics-bind-address="+p.metrics, "--health-probe-bind-address="+p.probes, fmt.Sprintf("--webhook-port=%d", p.webhook))...) //nolint:gosec // this binary
 	p.Env = append(os.Environ(), reexec+"=1", "KUBECONFIG="+kubeconfig)
 	p.Stderr = p.stderr
 	require.NoError(t, p.Start())
@@ -79,6 +82,19 @@ func (p *process) ready(t *testing.T) bool {
 	}
 	defer func() { _ = response.Body.Close() }()
 	return response.StatusCode == http.StatusOK
+}
+
+// scrape is what Prometheus gets of a process.
+func (p *process) scrape(t *testing.T) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.metrics+"/metrics", nil)
+	require.NoError(t, err)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return string(text)
 }
 
 func freePort(t *testing.T) int {
@@ -146,6 +162,10 @@ func TestTheBinaryRunsWithItsOwnRightsAndGivesItsLeaseUp(t *testing.T) {
 			return r.Resource == "secrets" && r.Namespace == "default" && r.Verb == "get"
 		})
 	}, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(second.scrape(t), "hearth_targets{") }, 30*time.Second, 50*time.Millisecond)
+	leads := second.scrape(t)
+	assert.Contains(t, leads, `leader_election_master_status{name="`+leaseName+`"} 1`)
+	require.NoError(t, exposition.Keep("controller-leads", leads))
 	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, second.Wait())
 	_, err = ask(t, server.As(t, "someone", "system:masters"), "default")

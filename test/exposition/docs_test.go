@@ -85,7 +85,7 @@ func alerts(t *testing.T) string {
 	require.NoError(t, yaml.Unmarshal(content, &object))
 	var table strings.Builder
 	table.WriteString("| alert | severity | after | it means | more |\n| --- | --- | --- | --- | --- |\n")
-	plain := strings.NewReplacer("{{ $value | humanizePercentage }}", "many", "{{ $value }}", "some", "{{ $labels.", "*", " }}", "*")
+	plain := strings.NewReplacer(": {{ $value | humanizePercentage }} of them", "", ": {{ $value }}", "", "{{ $labels.", "*", " }}", "*")
 	for _, g := range object.Spec.Groups {
 		for _, r := range g.Rules {
 			after, where := r.For, strings.TrimPrefix(r.Annotations["runbook"], "docs/")

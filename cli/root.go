@@ -4,7 +4,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,6 +17,12 @@ import (
 var commands = []func(*kube.Env) *cobra.Command{
 	connect.NewCommand,
 	doctor.NewCommand,
+	newRun,
+	newWait,
+	newRuns,
+	newAgents,
+	newCancel,
+	newDelete,
 	newVersion,
 }
 
@@ -41,7 +46,10 @@ func NewCommand(env *kube.Env) *cobra.Command {
 	for _, make := range commands {
 		root.AddCommand(make(env))
 	}
+	addKubectlCompletion(root, env)
 	calledAs(root, env.Program)
+	must(root.RegisterFlagCompletionFunc("namespace", completeNamespaces(env)))
+	must(root.RegisterFlagCompletionFunc("context", completeContexts(env)))
 	return root
 }
 
@@ -53,19 +61,39 @@ func calledAs(c *cobra.Command, program string) {
 	}
 }
 
+// mark notes when a command begins: its line is right then.
+func mark(c *cobra.Command, begun *bool) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error {
+			*begun = true
+			return run(c, args)
+		}
+	}
+	for _, sub := range c.Commands() {
+		mark(sub, begun)
+	}
+}
+
 // Run carries out a command line, says what went wrong and what to do next, and gives the exit code.
 func Run(ctx context.Context, env *kube.Env, args []string) int {
-	root := NewCommand(env)
+	root, begun := NewCommand(env), false
+	mark(root, &begun)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if err != nil && !begun && !errors.As(err, new(*kube.Failure)) {
+		err = kube.Usage("%w", err) // what cobra finds wrong with a command line
+	}
 	code := kube.Code(err)
 	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return code
 	}
-	_, _ = fmt.Fprintf(env.ErrOut, "%s: %s\n", env.Program, kube.Line(err.Error()))
 	var failure *kube.Failure
-	if errors.As(err, &failure) && failure.Next != "" {
-		_, _ = fmt.Fprintf(env.ErrOut, "  next: %s\n", kube.Line(failure.Next))
+	if errors.As(err, &failure) && failure.Err == nil {
+		return code
+	}
+	env.Say("%s: %s", env.Program, strings.TrimSpace(err.Error()))
+	if failure != nil && failure.Next != "" {
+		env.Say("  next: %s", failure.Next)
 	}
 	return code
 }

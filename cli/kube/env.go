@@ -8,8 +8,10 @@ package kube
 
 import (
 	"cmp"
+	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
@@ -50,6 +52,8 @@ type Env struct {
 	Program string
 	// Flags are kubectl's, with its meaning of KUBECONFIG and of the files.
 	Flags *genericclioptions.ConfigFlags
+	// Now is the clock.
+	Now func() time.Time
 
 	bound  *pflag.FlagSet
 	client client.WithWatch
@@ -69,7 +73,7 @@ func New(program string, streams genericiooptions.IOStreams) *Env {
 		c.WarningHandler = rest.NewWarningWriter(cleanWriter{streams.ErrOut}, rest.WarningWriterOptions{Deduplicate: true})
 		return c
 	}
-	return &Env{IOStreams: streams, Program: name, Flags: flags}
+	return &Env{IOStreams: streams, Program: name, Flags: flags, Now: time.Now} //nolint:forbidigo // the one place that says which clock
 }
 
 // Bind adds the flags that say which cluster and namespace. Those that few people need are not listed in each command's help.
@@ -147,6 +151,11 @@ func (e *Env) Client() (client.WithWatch, error) {
 	}
 	e.client = c
 	return c, nil
+}
+
+// Say writes a line for the person, on stderr, where nothing in it commands a terminal.
+func (e *Env) Say(format string, args ...any) {
+	_, _ = fmt.Fprintln(e.ErrOut, Text(fmt.Sprintf(format, args...)))
 }
 
 // Use has the commands work with this client, which is a test's.

@@ -30,6 +30,7 @@ var errNoCluster = errors.New("nothing says which cluster: there is no kubeconfi
 
 // Failure is an error with what the person can do next.
 type Failure struct {
+	// Err is nil when all was said, and only the exit code is left.
 	Err error
 	// Next is a sentence or a command line; "" where there is nothing to say.
 	Next string
@@ -37,7 +38,12 @@ type Failure struct {
 	Code int
 }
 
-func (f *Failure) Error() string { return f.Err.Error() }
+func (f *Failure) Error() string {
+	if f.Err == nil {
+		return fmt.Sprintf("exit code %d", f.Code)
+	}
+	return f.Err.Error()
+}
 
 // Unwrap is the error itself.
 func (f *Failure) Unwrap() error { return f.Err }

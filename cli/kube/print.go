@@ -22,8 +22,9 @@ const (
 
 // Output is the flag -o of a command: a table for people, or objects in a format of kubectl's.
 type Output struct {
-	flags *genericclioptions.PrintFlags
-	table bool
+	flags  *genericclioptions.PrintFlags
+	table  bool
+	widths []int // of the columns so far, so that later rows stand under earlier ones
 }
 
 // NewOutput is the flag of a command that prints objects; with a table the command can show them to people, too, and has -o wide.
@@ -102,21 +103,22 @@ func typed(object runtime.Object) error {
 }
 
 // Rows prints a table for people: nothing in it commands a terminal, and each row is a line.
-func (o *Output) Rows(env *Env, headers bool, columns []metav1.TableColumnDefinition, rows []metav1.TableRow) error {
+func (o *Output) Rows(env *Env, headers bool, table *metav1.Table) error {
 	_, wide := o.Table()
-	for _, row := range rows {
+	for _, row := range table.Rows {
 		for i, cell := range row.Cells {
 			if text, ok := cell.(string); ok {
 				row.Cells[i] = Line(text)
 			}
 		}
 	}
-	w := printers.GetNewTabWriter(env.Out)
-	table := &metav1.Table{ColumnDefinitions: columns, Rows: rows}
+	w := printers.GetNewTabWriter(env.Out).SetRememberedWidths(o.widths)
 	if err := printers.NewTablePrinter(printers.PrintOptions{NoHeaders: !headers, Wide: wide}).PrintObj(table, w); err != nil {
 		return err
 	}
-	return w.Flush()
+	err := w.Flush()
+	o.widths = w.RememberedWidths()
+	return err
 }
 
 // Column is a column of a table; a wide one is shown with -o wide only.

@@ -12,8 +12,13 @@ import (
 
 // Terminal tells whether a stream is a terminal that a line can be written over on; TERM=dumb is none.
 func Terminal(stream any) bool {
+	return IsTerminal(stream) && os.Getenv("TERM") != "dumb"
+}
+
+// IsTerminal tells whether a stream is a terminal of any kind: nothing must reach it that commands it.
+func IsTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // Width is how many characters a line of a terminal has, 80 where it does not say.
@@ -50,7 +55,7 @@ func Line(s string) string { return strings.Join(strings.Fields(Text(s)), " ") }
 
 // ForPeople is a stream for text that others may have written, fit for a terminal if it is one, and byte for byte if it is not.
 func ForPeople(stream io.Writer) io.Writer {
-	if file, ok := stream.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	if IsTerminal(stream) {
 		return cleanWriter{stream}
 	}
 	return stream

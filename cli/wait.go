@@ -37,6 +37,12 @@ ended, as that of run --wait does. Ctrl-C ends the waiting and not the run.`,
 				return err
 			}
 			run, err := get(c.Context(), env, args[0])
+			if kube.Code(err) == kube.ExitFailed { // there is none: how it ended nobody knows, and that it failed is not said
+				failure := &kube.Failure{Err: err}
+				errors.As(err, &failure)
+				failure.Code = kube.ExitUnknown
+				return failure
+			}
 			if err != nil {
 				return err
 			}

@@ -28,7 +28,8 @@ demo-down: cluster-down ## remove everything the demo made
 EXPOSITION := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hearth/exposition
 
 .PHONY: test
-test: setup envtest-assets ## all tests but end-to-end: unit, real API server, real goose
+test: setup envtest-assets ## all tests but end-to-end: unit, real API server, real goose, real browser
+	@hack/setup.sh browser
 	@rm -rf $(EXPOSITION); goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); helm=$$(hack/helm/install.sh); assets=$$(hack/cluster/cluster assets); \
 	KUBEBUILDER_ASSETS=$$assets HEARTH_EXPOSITION=$(EXPOSITION) HEARTH_GOOSE=$$goose HEARTH_PEERS=$$peers HEARTH_HELM=$$helm HEARTH_REQUIRE_REAL=1 \
 	  CGO_ENABLED=1 go test -race -shuffle=on -p $(PARALLEL) -timeout 15m ./...

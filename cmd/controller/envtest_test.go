@@ -85,9 +85,11 @@ func (p *process) ready(t *testing.T) bool {
 }
 
 // scrape is what Prometheus gets of a process.
-func (p *process) scrape(t *testing.T) string {
+func (p *process) scrape(t *testing.T) string { return fetch(t, p.metrics, "/metrics") }
+
+func fetch(t *testing.T, address, path string) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+p.metrics+"/metrics", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
 	require.NoError(t, err)
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
@@ -122,12 +124,13 @@ func TestTheBinaryRunsWithItsOwnRightsAndGivesItsLeaseUp(t *testing.T) {
 	require.NoError(t, err)
 	file := apiserver.Kubeconfig(t, server.Controller(t))
 
-	first := start(t, file)
+	pages := []string{fmt.Sprintf("127.0.0.1:%d", freePort(t)), fmt.Sprintf("127.0.0.1:%d", freePort(t))}
+	first := start(t, file, "--page-bind-address="+pages[0])
 	require.Eventually(t, func() bool { return holder(ctx, t, admin) != "" }, time.Minute, 50*time.Millisecond)
 	assert.False(t, first.ready(t), "not ready without its certificate")
 	require.NoError(t, apiserver.Apply(ctx, server.Admin(t), filepath.Join(root, "config", "webhook")))
 	require.Eventually(t, func() bool { return first.ready(t) }, time.Minute, 50*time.Millisecond)
-	second := start(t, file)
+	second := start(t, file, "--page-bind-address="+pages[1])
 	require.Eventually(t, func() bool { return second.ready(t) }, time.Minute, 50*time.Millisecond, "every replica serves admission")
 
 	someone := server.ClientAsGroup(t, "someone", "system:masters")
@@ -144,6 +147,9 @@ func TestTheBinaryRunsWithItsOwnRightsAndGivesItsLeaseUp(t *testing.T) {
 	assert.Contains(t, said, "hearth.dev/v1alpha1 is served, and admission answers:")
 	_, err = ask(t, server.Controller(t), "default")
 	require.ErrorContains(t, err, "was admitted", "who passes without a call has not asked admission")
+
+	assert.Contains(t, fetch(t, pages[0], "/"), "which leads")
+	assert.Contains(t, fetch(t, pages[1], "/"), "which stands by", "every replica serves the page")
 
 	before := holder(ctx, t, admin)
 	require.NoError(t, first.Process.Signal(syscall.SIGTERM))
@@ -166,6 +172,10 @@ func TestTheBinaryRunsWithItsOwnRightsAndGivesItsLeaseUp(t *testing.T) {
 	leads := second.scrape(t)
 	assert.Contains(t, leads, `leader_election_master_status{name="`+leaseName+`"} 1`)
 	require.NoError(t, exposition.Keep("controller-leads", leads))
+	require.Eventually(t, func() bool {
+		text := fetch(t, pages[1], "/")
+		return strings.Contains(text, "which leads") && strings.Contains(text, `href="/agents/default/reviewer"`) && strings.Contains(text, `href="/runs/default/reviewer-1"`)
+	}, 30*time.Second, 50*time.Millisecond)
 	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, second.Wait())
 	_, err = ask(t, server.As(t, "someone", "system:masters"), "default")

@@ -21,7 +21,10 @@ type options struct {
 	namespaces []string
 	// adHoc lets those who may create Pods make runs without an Agent.
 	adHoc bool
-	level slog.Level
+	// page is where the status page listens, "" for nowhere; pageHosts are names that it answers to beside localhost.
+	page      string
+	pageHosts []string
+	level     slog.Level
 	// version has the version printed, and nothing served.
 	version bool
 }
@@ -44,6 +47,7 @@ func parse(args []string, getenv func(string) string, usage io.Writer) (options,
 		return err
 	})
 	set.BoolVar(&o.adHoc, "allow-ad-hoc-runs", false, "let those who may create Pods in a namespace make AgentRuns without an Agent there (config/ad-hoc)")
+	pageFlags(set, &o)
 	set.TextVar(&o.level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	set.BoolVar(&o.version, "version", false, "print the version and exit")
 	if err := set.Parse(args); err != nil {

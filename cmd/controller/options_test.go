@@ -30,6 +30,10 @@ func TestFlagsHaveUsefulDefaults(t *testing.T) {
 	o, err = parse([]string{"--version"}, none, nil)
 	require.NoError(t, err)
 	assert.True(t, o.version)
+	o, err = parse([]string{"--page-bind-address=127.0.0.1:8090", "--page-hosts=Hearth.example.com"}, none, nil)
+	require.NoError(t, err)
+	assert.Equal(t, "127.0.0.1:8090", o.page)
+	assert.Equal(t, []string{"hearth.example.com"}, o.pageHosts)
 	o, err = parse([]string{"--namespaces="}, none, nil)
 	require.NoError(t, err)
 	assert.Empty(t, o.namespaces, "empty means all")
@@ -47,6 +51,10 @@ func TestBadFlagsAreNamedWithWhatIsExpected(t *testing.T) {
 		"--namespaces=a,":        `-namespaces: expected names of namespaces with a comma between them, "" is none`,
 		"--namespaces=a, b":      `" b" is none`,
 		"--namespaces=a,a":       "-namespaces: expected each namespace once, a is there twice",
+		"--page-bind-address=x":  `-page-bind-address: expected host:port such as 127.0.0.1:8090, or nothing for no page; "x" is none`,
+		"--page-bind-address=:p": `":p" is none`,
+		"--page-bind-address=:0": `":0" is none`,
+		"--page-hosts=a,b:80":    `-page-hosts: expected names of hosts without a port and with a comma between them, "b:80" is none`,
 		"serve":                  `unexpected argument "serve": expected flags only`,
 	} {
 		_, err := parse([]string{arg}, none, &bytes.Buffer{})

@@ -77,5 +77,5 @@ func setup(mgr manager.Manager, keeper *certs.Keeper, o options, user string, lo
 	if err := retention.SetupWithManager(mgr, time.Now); err != nil {
 		return fmt.Errorf("retention: %w", err)
 	}
-	return nil
+	return servePage(mgr, o, log)
 }

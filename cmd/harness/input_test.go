@@ -193,9 +193,10 @@ func TestTheAgentGetsNoSecretsAndNoneOfOurSettings(t *testing.T) {
 	got, err := scrub([]string{
 		"PATH=/bin", envToken + "=x", "HEARTH_ACP_VIEW_KEY=x", "HEARTH_ACP_STEER_KEY=x", "KONTEXT_DELIVERY_TOKEN=x", "KONVEYOR_ACP_SECRET_KEY=x", "GOOSE_SERVER__SECRET_KEY=x",
 		"HEARTH_QUEUE=1", "POD_NAME=p", "HEARTH_SERVICE_HOST=10.0.0.1",
+		"OTEL_EXPORTER_OTLP_HEADERS=x", "OTEL_EXPORTER_OTLP_TRACES_HEADERS=x", "OTEL_EXPORTER_OTLP_ENDPOINT=http://me:x@collector", "OTEL_EXPORTER_OTLP_CLIENT_KEY=/key", "OTEL_SERVICE_NAME=mine",
 	})
 	require.NoError(t, err)
-	assert.Equal(t, []string{"PATH=/bin", "POD_NAME=p", "HEARTH_SERVICE_HOST=10.0.0.1"}, got)
+	assert.Equal(t, []string{"PATH=/bin", "POD_NAME=p", "HEARTH_SERVICE_HOST=10.0.0.1", "OTEL_SERVICE_NAME=mine"}, got)
 }
 
 func TestTheNearestNameIsTheNearest(t *testing.T) {

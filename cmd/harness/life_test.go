@@ -300,7 +300,7 @@ func TestABrokenListenerOn4000EndsTheHarness(t *testing.T) {
 	cfg, err := parseServe([]string{"--acp-listen=127.0.0.1:0", "--data-dir=" + p.dir, "--", p.command[0]}, nil)
 	require.NoError(t, err)
 	told := slog.New(slog.NewTextHandler(log, nil))
-	h := newHarness(cfg, told, newSignals(nil, told))
+	h := newHarness(cfg, told, newSignals(t.Context(), nil, told))
 	require.NoError(t, h.assemble(t.Context(), nil, nil))
 	ended := make(chan error, 1)
 	go func() { ended <- h.stand(t.Context(), make(chan os.Signal)) }()
@@ -341,9 +341,9 @@ func TestAnAgentThatNeverStartsEndsTheHarness(t *testing.T) {
 	cfg, err := parseServe([]string{"--acp-listen=127.0.0.1:0", "--delivery-listen=127.0.0.1:0", "--data-dir=" + p.dir, "--", "/bin/false"}, nil)
 	require.NoError(t, err)
 	told := slog.New(slog.NewTextHandler(log, nil))
-	h := newHarness(cfg, told, newSignals(nil, told))
+	h := newHarness(cfg, told, newSignals(t.Context(), nil, told))
 	require.NoError(t, h.assemble(t.Context(), nil, nil))
-	require.NoError(t, h.openJournal())
+	require.NoError(t, h.openJournal(t.Context()))
 	h.agents.pool, err = standing.New(standing.Config{
 		Command: cfg.command, DataDir: cfg.dataDir, Concurrency: 1, Permissions: cfg.permissions, Log: h.log, Now: time.Now,
 		FirstBackoff: time.Millisecond, MaxBackoff: time.Millisecond,

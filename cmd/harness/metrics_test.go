@@ -48,9 +48,9 @@ func (b *booted) metrics() string {
 }
 
 // series are the values of a scrape by name and labels, as written.
-func (b *booted) series() map[string]float64 {
+func (b *booted) series() map[string]int {
 	b.t.Helper()
-	out := map[string]float64{}
+	out := map[string]int{}
 	for line := range strings.Lines(b.scrape("")) {
 		name, value, ok := cutLast(strings.TrimSpace(line))
 		if !ok || strings.HasPrefix(line, "#") {
@@ -58,7 +58,7 @@ func (b *booted) series() map[string]float64 {
 		}
 		number, err := strconv.ParseFloat(value, 64)
 		require.NoError(b.t, err, line)
-		out[name] = number
+		out[name] = int(number) // counts, as far as anybody asks
 	}
 	return out
 }
@@ -72,7 +72,7 @@ func cutLast(line string) (before, after string, ok bool) {
 }
 
 // awaits waits until a series has a value.
-func (b *booted) awaits(series string, value float64) {
+func (b *booted) awaits(series string, value int) {
 	b.t.Helper()
 	require.Eventually(b.t, func() bool { return b.series()[series] == value }, patience, tick, "%s is never %v: %v", series, value, b.log)
 }
@@ -88,20 +88,20 @@ func TestEveryMetricMovesAsTheTableSays(t *testing.T) {
 	p.env = []string{envView + "=" + viewKey, envSteer + "=" + steerKey}
 	b := p.ready()
 	before := b.series()
-	assert.Equal(t, 1.0, before["hearth_agent_up"])
-	assert.Equal(t, 0.0, before["hearth_agent_restarts_total"])
-	assert.Equal(t, 1.0, before[`hearth_delivery_requests_total{code="200",endpoint="challenge"}`])
+	assert.Equal(t, 1, before["hearth_agent_up"])
+	assert.Equal(t, 0, before["hearth_agent_restarts_total"])
+	assert.Equal(t, 1, before[`hearth_delivery_requests_total{code="200",endpoint="challenge"}`])
 
 	b.accepted("run-one", "permit: allow_once,reject_once ;; say: fine", wire.StateFinished)
 	after := b.series()
-	assert.Equal(t, 1.0, after[succeeded])
-	assert.Equal(t, 1.0, after["hearth_turn_seconds_count"])
-	assert.Equal(t, 1.0, after[`hearth_permission_decisions_total{by="policy",decision="deny"}`])
-	assert.Equal(t, 3.0, after[writes]-before[writes], "accept, start and finish")
-	assert.Equal(t, 1.0, after[`hearth_delivery_requests_total{code="202",endpoint="deliver"}`])
+	assert.Equal(t, 1, after[succeeded])
+	assert.Equal(t, 1, after["hearth_turn_seconds_count"])
+	assert.Equal(t, 1, after[`hearth_permission_decisions_total{by="policy",decision="deny"}`])
+	assert.Equal(t, 3, after[writes]-before[writes], "accept, start and finish")
+	assert.Equal(t, 1, after[`hearth_delivery_requests_total{code="202",endpoint="deliver"}`])
 	require.Equal(t, http.StatusNoContent, b.call(http.MethodPost, wire.RunsPath+"/run-one/recorded?attempt=1", nil, nil))
-	assert.Equal(t, 4.0, b.series()[writes]-before[writes])
-	assert.Equal(t, 1.0, b.series()[`hearth_delivery_requests_total{code="204",endpoint="recorded"}`])
+	assert.Equal(t, 4, b.series()[writes]-before[writes])
+	assert.Equal(t, 1, b.series()[`hearth_delivery_requests_total{code="204",endpoint="recorded"}`])
 
 	b.strange(wire.RunsPath)
 	b.strange("/run-one/../anything")
@@ -110,8 +110,8 @@ func TestEveryMetricMovesAsTheTableSays(t *testing.T) {
 
 	b.accepted("run-two", "mute:", wire.StateRunning)
 	b.accepted("run-three", "say: later", wire.StateAccepted)
-	assert.Equal(t, 1.0, b.series()[`hearth_harness_runs{state="running"}`])
-	assert.Equal(t, 1.0, b.series()[`hearth_harness_runs{state="queued"}`])
+	assert.Equal(t, 1, b.series()[`hearth_harness_runs{state="running"}`])
+	assert.Equal(t, 1, b.series()[`hearth_harness_runs{state="queued"}`])
 	viewer, steerer := b.attach(viewKey), b.attach(steerKey)
 	b.awaits(`hearth_acp_clients{access="view",transport="websocket"}`, 1)
 	b.awaits(`hearth_acp_clients{access="steer",transport="websocket"}`, 1)
@@ -121,15 +121,15 @@ func TestEveryMetricMovesAsTheTableSays(t *testing.T) {
 	b.awaits(`hearth_acp_clients{access="steer",transport="websocket"}`, 0)
 	assert.Equal(t, http.StatusAccepted, b.call(http.MethodDelete, wire.RunsPath+"/run-two?attempt=1", nil, nil))
 	b.until("run-three", wire.StateFinished)
-	assert.Equal(t, 1.0, b.series()[`hearth_turns_total{outcome="Cancelled",reason="Cancelled"}`])
-	assert.Equal(t, 2.0, b.series()[succeeded])
-	assert.Equal(t, 1.0, b.series()[`hearth_delivery_requests_total{code="202",endpoint="cancel"}`])
+	assert.Equal(t, 1, b.series()[`hearth_turns_total{outcome="Cancelled",reason="Cancelled"}`])
+	assert.Equal(t, 2, b.series()[succeeded])
+	assert.Equal(t, 1, b.series()[`hearth_delivery_requests_total{code="202",endpoint="cancel"}`])
 
 	b.accepted("run-four", "die:", wire.StateFinished)
 	b.log.awaitNth(t, `acp: listening`, 2)
-	assert.Equal(t, 1.0, b.series()[`hearth_turns_total{outcome="Failed",reason="AgentCrashed"}`])
-	assert.Equal(t, 1.0, b.series()["hearth_agent_restarts_total"])
-	assert.Equal(t, 1.0, b.series()["hearth_agent_up"])
+	assert.Equal(t, 1, b.series()[`hearth_turns_total{outcome="Failed",reason="AgentCrashed"}`])
+	assert.Equal(t, 1, b.series()["hearth_agent_restarts_total"])
+	assert.Equal(t, 1, b.series()["hearth_agent_up"])
 
 	b.table()
 	text := b.scrape("")
@@ -217,7 +217,7 @@ func TestPermissionDecisionsAreCountedByWhoDecided(t *testing.T) {
 				client.answer(c.answer)
 			}
 			b.until("run", wire.StateFinished)
-			assert.Equal(t, 1.0, b.series()["hearth_permission_decisions_total"+c.series], b.scrape(""))
+			assert.Equal(t, 1, b.series()["hearth_permission_decisions_total"+c.series], b.scrape(""))
 		})
 	}
 }
@@ -312,6 +312,7 @@ func TestStrangersAtTheMetricsCostLittle(t *testing.T) {
 	require.ErrorIs(t, gone(err), io.EOF, "the oldest makes room")
 	assert.Contains(t, b.scrape(""), "hearth_build_info")
 	b.accepted("run", "say: done", wire.StateFinished)
+	require.Equal(t, http.StatusNoContent, b.call(http.MethodPost, wire.RunsPath+"/run/recorded?attempt=1", nil, nil))
 	b.signal(syscall.SIGTERM)
 	assert.Equal(t, 0, b.code(), b.log.String())
 	assert.True(t, refuses(t, address))

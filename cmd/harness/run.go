@@ -37,9 +37,9 @@ type oneShot struct {
 // runOnce does one goal, leaves its envelope as termination message, says the answer on out, and returns the exit code.
 func runOnce(args []string, signals <-chan os.Signal, out io.Writer, log *slog.Logger) int {
 	o := &oneShot{log: log, began: time.Now(), fatal: make(chan error, 1)}
-	err := o.prepare(args)
+	err := o.prepare(context.Background(), args)
 	if o.heard != nil {
-		defer o.heard.close() // when the result is left: it is worth more
+		defer o.heard.close(context.Background()) // when the result is left: it is worth more
 	}
 	var e wire.Envelope
 	switch {
@@ -78,7 +78,7 @@ func (o *oneShot) lastLine(e wire.Envelope) string {
 }
 
 // prepare boots in the order of SPEC.md, Harness, up to the agent.
-func (o *oneShot) prepare(args []string) error {
+func (o *oneShot) prepare(ctx context.Context, args []string) error {
 	concealed := conceal()
 	environ := os.Environ()
 	var err error
@@ -90,9 +90,9 @@ func (o *oneShot) prepare(args []string) error {
 	if err != nil {
 		return err
 	}
-	o.heard = newSignals(environ, o.log)
+	o.heard = newSignals(ctx, environ, o.log)
 	o.heard.set.Watch(func() (int, int) { return 0, int(o.runs.Load()) })
-	o.heard.serve(o.cfg.metricsListen)
+	o.heard.serve(ctx, o.cfg.metricsListen)
 	o.trace = traceOf(environ)
 	if o.folk, err = newPeople(&o.cfg.config, environ, o.log); err != nil {
 		return err

@@ -78,19 +78,19 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	heard := newSignals(environ, log)
-	defer heard.close()
-	h := newHarness(cfg, log, heard)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	heard := newSignals(ctx, environ, log)
+	defer heard.close(ctx)
+	h := newHarness(cfg, log, heard)
 	if who != nil || older != nil {
-		err = h.openJournal() // first: its lock says that the directory is ours
+		err = h.openJournal(ctx) // first: its lock says that the directory is ours
 	}
 	if err == nil {
 		err = h.assemble(ctx, environ, agentEnv)
 	}
 	if err == nil {
-		heard.serve(cfg.metricsListen)
+		heard.serve(ctx, cfg.metricsListen)
 	}
 	if err != nil {
 		return errors.Join(err, h.closeDelivery())
@@ -122,7 +122,7 @@ func (h *harness) openDelivery(ctx context.Context, who credentials) error {
 	return h.listen(ctx, h.cfg.deliveryListen, "scheme", h.cfg.deliveryScheme)
 }
 
-func (h *harness) openJournal() (err error) {
+func (h *harness) openJournal(ctx context.Context) (err error) {
 	h.journal, err = journal.Open(journal.Config{
 		Dir: h.cfg.dataDir, Now: time.Now, Log: h.log, Keep: h.cfg.keep,
 		BeforeWrite: func(name string) error { crashpoint.Reach(crashpoint.BeforeWrite(name)); return nil },
@@ -131,7 +131,7 @@ func (h *harness) openJournal() (err error) {
 	})
 	if err == nil {
 		h.heard.set.Watch(h.journal.Counts)
-		h.heard.interrupted(h.journal.Unfinished())
+		h.heard.interrupted(ctx, h.journal.Unfinished())
 	}
 	return err
 }

@@ -46,7 +46,7 @@ type signals struct {
 
 // newSignals makes both, and serves nothing yet. Work is worth more than its signals: what is in their way is a line in the log,
 // and the harness goes on.
-func newSignals(environ []string, log *slog.Logger) *signals {
+func newSignals(ctx context.Context, environ []string, log *slog.Logger) *signals {
 	s := &signals{set: metrics.New(version.Of(), version.Revision()), log: log, stop: func() {}}
 	getenv := func(name string) string {
 		value, _ := lookup(environ, name)
@@ -58,7 +58,7 @@ func newSignals(environ []string, log *slog.Logger) *signals {
 			pod = append(pod, attribute.String(key, value))
 		}
 	}
-	provider, flush, err := tracing.Setup(context.Background(), tracing.Config{Service: service, Version: version.Of(), Getenv: getenv, Log: log, Attributes: pod})
+	provider, flush, err := tracing.Setup(ctx, tracing.Config{Service: service, Version: version.Of(), Getenv: getenv, Log: log, Attributes: pod})
 	if err != nil {
 		log.Error("traces: off", "cause", err)
 	}
@@ -67,11 +67,11 @@ func newSignals(environ []string, log *slog.Logger) *signals {
 }
 
 // serve opens the port for metrics, where there is to be one.
-func (s *signals) serve(address string) {
+func (s *signals) serve(ctx context.Context, address string) {
 	if address == "0" || strings.EqualFold(address, "off") {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	listener, err := metrics.Listen(ctx, address)
 	if err != nil {
 		cancel()
@@ -92,8 +92,8 @@ func (s *signals) serve(address string) {
 }
 
 // close exports the last spans and closes the port.
-func (s *signals) close() {
-	if err := s.flush(context.Background()); err != nil {
+func (s *signals) close(ctx context.Context) {
+	if err := s.flush(ctx); err != nil {
 		s.log.Warn("traces: the last could not be exported", "cause", err)
 	}
 	s.stop()
@@ -113,14 +113,14 @@ func (s *signals) attached(access attach.Access, transport string, more int) {
 }
 
 // interrupted tells of the turns that the last boot did not end.
-func (s *signals) interrupted(of []journal.Unfinished) {
+func (s *signals) interrupted(ctx context.Context, of []journal.Unfinished) {
 	for _, u := range of {
 		s.set.Interrupted()
 		e := wire.Envelope{Outcome: wire.OutcomeInterrupted, Reason: wire.ReasonInterrupted}
 		if u.StartedAt != nil && u.FinishedAt != nil {
 			e.Timing.StartedAt, e.Timing.FinishedAt = *u.StartedAt, *u.FinishedAt
 		}
-		turn.Interrupt(s.tracer, turn.Goal{
+		turn.Interrupt(ctx, s.tracer, turn.Goal{
 			Run: turn.Run{Namespace: u.Run.Namespace, Name: u.Run.Name, UID: u.Run.UID, Attempt: u.Attempt.Attempt}, Trace: server.Recall(u.Trace),
 		}, e)
 	}

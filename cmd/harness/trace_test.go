@@ -133,7 +133,7 @@ func TestATraceSurvivesARestart(t *testing.T) {
 		assert.Equal(t, []string{givenTrace, accepts[run]}, []string{s.Trace, s.Parent}, run)
 		assert.Equal(t, outcome == "Interrupted", s.Failed)
 	}
-	assert.Equal(t, 1.0, b.series()[`hearth_turns_total{outcome="Interrupted",reason="Interrupted"}`])
+	assert.Equal(t, 1, b.series()[`hearth_turns_total{outcome="Interrupted",reason="Interrupted"}`])
 	b.log.await(t, "msg=started run=waiting attempt=1 trace_id="+givenTrace)
 }
 

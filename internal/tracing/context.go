@@ -5,10 +5,10 @@ package tracing
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 )
 
@@ -32,8 +32,10 @@ var (
 	ErrState  = errors.New(State + ": expected a list of W3C Trace Context, KEY=VALUE[,…], at most 512 bytes, beside a " + Parent)
 )
 
-// propagator is OpenTelemetry's own reading and writing of W3C Trace Context.
-var propagator propagation.TraceContext
+const version = "00"
+
+// flagsOf are the flags that mean anything: sampled and, of level 2, random.
+var flagsOf = map[string]trace.TraceFlags{"00": 0, "01": trace.FlagsSampled, "02": trace.FlagsRandom, "03": trace.FlagsSampled | trace.FlagsRandom}
 
 // Parse reads a context strictly. Nothing at all is the zero context and no error; else the error is ErrParent or ErrState.
 func Parse(parent, state string) (trace.SpanContext, error) {
@@ -43,14 +45,17 @@ func Parse(parent, state string) (trace.SpanContext, error) {
 		}
 		return trace.SpanContext{}, nil
 	}
-	if len(parent) != ParentBytes || !strings.HasPrefix(parent, "00-") {
+	parts := strings.Split(parent, "-")
+	if len(parent) != ParentBytes || len(parts) != 4 || parts[0] != version {
 		return trace.SpanContext{}, ErrParent
 	}
-	ctx := propagator.Extract(context.Background(), propagation.MapCarrier{Parent: parent})
-	sc := trace.SpanContextFromContext(ctx)
-	if !sc.IsValid() {
+	id, wrongID := trace.TraceIDFromHex(parts[1])
+	span, wrongSpan := trace.SpanIDFromHex(parts[2])
+	flags, known := flagsOf[parts[3]]
+	if wrongID != nil || wrongSpan != nil || !known {
 		return trace.SpanContext{}, ErrParent
 	}
+	sc := trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: span, TraceFlags: flags, Remote: true})
 	if state == "" {
 		return sc, nil
 	}
@@ -63,12 +68,13 @@ func Parse(parent, state string) (trace.SpanContext, error) {
 
 // Format writes a context; both are empty for one that is none. A state over the bound is left out.
 func Format(sc trace.SpanContext) (parent, state string) {
-	carrier := propagation.MapCarrier{}
-	propagator.Inject(trace.ContextWithSpanContext(context.Background(), sc), carrier)
-	if state = carrier[State]; len(state) > MaxStateBytes {
+	if !sc.IsValid() {
+		return "", ""
+	}
+	if state = sc.TraceState().String(); len(state) > MaxStateBytes {
 		state = ""
 	}
-	return carrier[Parent], state
+	return fmt.Sprintf("%s-%s-%s-%s", version, sc.TraceID(), sc.SpanID(), sc.TraceFlags()&(trace.FlagsSampled|trace.FlagsRandom)), state
 }
 
 // FromHeaders is the context of a request. A malformed one is none, and a malformed state is dropped, as W3C Trace Context has it:
@@ -87,7 +93,7 @@ func FromHeaders(h http.Header) trace.SpanContext {
 
 // Inject sets the headers of a request to the context of ctx, if there is one.
 func Inject(ctx context.Context, h http.Header) {
-	parent, state := Format(trace.SpanContextFromContext(ctx)) //nolint:contextcheck // a span context holds all of it
+	parent, state := Format(trace.SpanContextFromContext(ctx))
 	for name, value := range map[string]string{Parent: parent, State: state} {
 		if value != "" {
 			h.Set(name, value)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 )
 
 const (
@@ -89,6 +91,10 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, parent, state string) {
 		sc, err := Parse(parent, state)
 		p, s := Format(sc)
+		theirs := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(t.Context(), propagation.MapCarrier{Parent: parent, State: state}))
+		if err == nil {
+			require.True(t, theirs.Equal(sc), "OpenTelemetry reads another context")
+		}
 		if err != nil || parent == "" {
 			require.False(t, sc.IsValid())
 			require.Empty(t, p+s)

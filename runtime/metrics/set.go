@@ -35,6 +35,8 @@ func New(version, revision string) *Set {
 	gauge(r, BuildInfo).WithLabelValues("harness", version, revision, runtime.Version()).Set(1)
 	s.restarts.WithLabelValues() // what has not happened yet is 0
 	s.up.WithLabelValues()
+	s.turnSeconds.WithLabelValues()
+	s.writeSeconds.WithLabelValues()
 	return s
 }
 

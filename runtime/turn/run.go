@@ -172,7 +172,7 @@ func (p *play) begin(ctx context.Context, start func(session string) error) (*ro
 		v := failed(wire.ReasonAgentError, "the start could not be recorded, so nothing was sent: "+err.Error())
 		return nil, &v
 	}
-	p.spans = p.Runner.spans(p.goal, p.seat.Session.ID)
+	p.spans = p.Runner.spans(ctx, p.goal, p.seat.Session.ID)
 	if ctx.Err() != nil {
 		v := notStarted(ctx)
 		return nil, &v

@@ -44,9 +44,9 @@ type spans struct {
 }
 
 // spans begins the span of a turn.
-func (r Runner) spans(g Goal, session string) *spans {
+func (r Runner) spans(ctx context.Context, g Goal, session string) *spans {
 	s := &spans{tracer: r.tracer(), tools: map[[sha256.Size]byte]trace.Span{}}
-	s.ctx, s.turn = s.tracer.Start(tracing.Under(context.Background(), g.Trace), spanTurn, trace.WithSpanKind(trace.SpanKindConsumer),
+	s.ctx, s.turn = s.tracer.Start(tracing.Under(ctx, g.Trace), spanTurn, trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithAttributes(append(g.Run.attributes(), attribute.String("hearth.session", Short(session, maxWarning)))...))
 	return s
 }
@@ -152,9 +152,9 @@ func (s *spans) end(e wire.Envelope) {
 }
 
 // Interrupt makes the span of a turn that was under way when the harness ended, so that its trace has an end.
-func Interrupt(tracer trace.Tracer, g Goal, e wire.Envelope) {
+func Interrupt(ctx context.Context, tracer trace.Tracer, g Goal, e wire.Envelope) {
 	s := Runner{Tracer: tracer}
-	_, span := s.tracer().Start(tracing.Under(context.Background(), g.Trace), spanTurn, trace.WithTimestamp(e.Timing.StartedAt),
+	_, span := s.tracer().Start(tracing.Under(ctx, g.Trace), spanTurn, trace.WithTimestamp(e.Timing.StartedAt),
 		trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(append(g.Run.attributes(),
 			attribute.String("hearth.outcome", string(e.Outcome)), attribute.String("hearth.reason", string(e.Reason)))...))
 	span.SetStatus(codes.Error, string(e.Reason))

@@ -247,7 +247,7 @@ func TestATurnIsAnExemplarOfItsTrace(t *testing.T) {
 	b.accepted("sampled", "say: two", wire.StateFinished)
 	assert.Contains(t, b.scrape(open), `# {trace_id="`+strings.Repeat("b", 32)+`"}`)
 	assert.NotContains(t, b.scrape(""), "trace_id", "the text format has no exemplars")
-	b.log.await(t, `msg=finished run=sampled attempt=1 trace_id=`+strings.Repeat("b", 32)+` outcome=Succeeded`)
+	b.log.await(t, `msg=finished namespace=team run=review-sampled runUID=sampled attempt=1 trace_id=`+strings.Repeat("b", 32)+` outcome=Succeeded`)
 }
 
 func TestAOneShotRunServesItsMetrics(t *testing.T) {

@@ -40,7 +40,7 @@ func (j *Journal) settle() error {
 	}
 	for _, s := range running {
 		j.cfg.Log.Warn("an attempt was running when the last boot ended: it is finished as Interrupted",
-			"run", s.Attempt.Run.UID, "attempt", s.Attempt.Attempt)
+			"runUID", s.Attempt.Run.UID, "attempt", s.Attempt.Attempt)
 	}
 	return nil
 }

@@ -95,10 +95,10 @@ func (s *Server) leave(t *turn, caller context.Context) {
 		return
 	}
 	if p := s.runs.Withdraw(t.key); p != nil {
-		s.cfg.Log.Error("a run that nobody waits for could not be stopped", "run", t.key.RunUID, "cause", p)
+		s.cfg.Log.Error("a run that nobody waits for could not be stopped", "runUID", t.key.RunUID, "cause", p)
 		return
 	}
-	s.cfg.Log.Info("nobody waits for the run any more: stopped", "run", t.key.RunUID, "attempt", t.key.Attempt)
+	s.cfg.Log.Info("nobody waits for the run any more: stopped", "runUID", t.key.RunUID, "attempt", t.key.Attempt)
 }
 
 // watch tells a turn's callers when it ended. The journal then counts it as recorded: this contract has no call that says so.
@@ -111,7 +111,7 @@ func (s *Server) watch(t *turn) {
 				t.entry = &entry
 				s.waiting.close(t)
 				if p := s.runs.Recorded(t.key); p != nil {
-					s.cfg.Log.Error("an ended run could not be marked; the next boot does", "run", t.key.RunUID, "cause", p)
+					s.cfg.Log.Error("an ended run could not be marked; the next boot does", "runUID", t.key.RunUID, "cause", p)
 				}
 				return
 			}
@@ -143,6 +143,6 @@ func told(e *journal.Entry) (wire.Envelope, error) {
 
 // fault logs what the journal said; its text may name paths, so no caller gets it.
 func (s *Server) fault(what string, key journal.Key, err error) *wire.Problem {
-	s.cfg.Log.Error("the journal failed", "while", what, "run", key.RunUID, "cause", err)
+	s.cfg.Log.Error("the journal failed", "while", what, "runUID", key.RunUID, "cause", err)
 	return wire.NewProblem(wire.CodeInternal, "the journal failed")
 }

@@ -137,6 +137,6 @@ func (s *Server) send(x *exchange, status int, mediaType string, body []byte) {
 
 // hangUp breaks the connection without an answer, which makes the caller come again.
 func (s *Server) hangUp(x *exchange, why error) {
-	s.cfg.Log.Debug("hung up on a caller, who may come again", "run", x.runUID, "cause", why)
+	s.cfg.Log.Debug("hung up on a caller, who may come again", "runUID", x.runUID, "cause", why)
 	panic(http.ErrAbortHandler)
 }

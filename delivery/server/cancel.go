@@ -27,7 +27,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, p)
 		return
 	}
-	s.log(key, tracing.FromHeaders(r.Header)).Info("cancel asked for", "status", status)
+	s.log(key, wire.RunRef{}, tracing.FromHeaders(r.Header)).Info("cancel asked for", "status", status)
 	s.writeAttempt(w, status, key)
 }
 
@@ -68,7 +68,7 @@ func (s *Server) stop(key journal.Key, ifNotStarted bool) (int, *wire.Problem) {
 func (s *Server) stopRunning(key journal.Key, requested bool) {
 	if !requested {
 		if _, err := s.cfg.Journal.RequestCancel(key); err != nil {
-			s.cfg.Log.Error("a cancel could not be journalled; the turn is stopped all the same", "run", key.RunUID, "cause", err)
+			s.cfg.Log.Error("a cancel could not be journalled; the turn is stopped all the same", "runUID", key.RunUID, "cause", err)
 		}
 	}
 	if a := s.active[key]; a != nil {

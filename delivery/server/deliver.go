@@ -67,7 +67,7 @@ func (s *Server) admitIn(ctx context.Context, key journal.Key, request wire.Deli
 		span.SetAttributes(attribute.String("hearth.answer", answer))
 		span.End()
 		if p == nil { // without the lock: a log may be slow to take it
-			s.log(key, span.SpanContext()).Info(answer)
+			s.log(key, request.Run, span.SpanContext()).Info(answer)
 		}
 	}()
 	return s.admit(key, request, span.SpanContext())

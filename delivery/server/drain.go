@@ -29,7 +29,7 @@ func (s *Server) Drain(ctx context.Context, limit time.Duration) {
 	}
 	for _, a := range waiting {
 		if err := s.void(a); err != nil {
-			s.cfg.Log.Error("an attempt that has not started could not be voided; it would run after a restart", "run", a.key.RunUID, "cause", err)
+			s.cfg.Log.Error("an attempt that has not started could not be voided; it would run after a restart", "runUID", a.key.RunUID, "cause", err)
 			if a.cancel != nil {
 				a.cancel(errVoided)
 			}

@@ -52,7 +52,7 @@ func (s *Server) takeOver() error {
 		if _, err := s.cfg.Journal.Void(key); err != nil {
 			return fmt.Errorf("attempt %d of run %s, which nobody waits for: %w", key.Attempt, key.RunUID, err)
 		}
-		s.cfg.Log.Info("voided: nobody waits for it any more", "run", key.RunUID, "attempt", key.Attempt)
+		s.cfg.Log.Info("voided: nobody waits for it any more", "runUID", key.RunUID, "attempt", key.Attempt)
 	}
 	for _, e := range s.cfg.Journal.Ended() {
 		if e.Contract == wire.APIVersion {
@@ -99,11 +99,11 @@ func (s *Server) expire(a *attempt) {
 		return
 	}
 	if err := s.void(a); err != nil {
-		s.log(a.key, a.in).Error("an attempt that did not start in time could not be voided; it is tried again", "cause", err)
+		s.log(a.key, a.run, a.in).Error("an attempt that did not start in time could not be voided; it is tried again", "cause", err)
 		a.expiry = time.AfterFunc(firstRetry, func() { s.expire(a) })
 		return
 	}
-	s.log(a.key, a.in).Info("voided: not started within its limit")
+	s.log(a.key, a.run, a.in).Info("voided: not started within its limit")
 }
 
 // void journals that an attempt never starts and takes it out of the way; s.mu is held.
@@ -191,20 +191,20 @@ func (s *Server) carryOut(ctx context.Context, a *attempt) (envelope wire.Envelo
 	began := s.cfg.Now()
 	defer func() {
 		if r := recover(); r != nil {
-			s.log(a.key, a.in).Error("panic while running an attempt", "type", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
+			s.log(a.key, a.run, a.in).Error("panic while running an attempt", "type", fmt.Sprintf("%T", r), "stack", string(debug.Stack()))
 			envelope = failed(wire.ReasonAgentError, "the harness failed while running the goal", began, s.cfg.Now())
 		}
 	}()
 	work, err := s.cfg.Journal.Work(a.key)
 	if err != nil {
-		s.log(a.key, a.in).Error("the goal of an accepted attempt cannot be read; it is tried again", "cause", err)
+		s.log(a.key, a.run, a.in).Error("the goal of an accepted attempt cannot be read; it is tried again", "cause", err)
 		return wire.Envelope{}
 	}
 	w := Work{Run: a.run, Attempt: a.key.Attempt, Goal: work.Goal, Session: work.Session, Limits: work.Limits, Trace: a.in}
 	return s.cfg.Runner.Run(ctx, w, func(session string) error {
 		err := s.start(ctx, a, session)
 		if err == nil {
-			s.log(a.key, a.in).Info("started")
+			s.log(a.key, a.run, a.in).Info("started")
 		}
 		return err
 	})
@@ -231,7 +231,7 @@ func (s *Server) start(ctx context.Context, a *attempt, session string) error {
 		}
 	}()
 	if _, err := s.cfg.Journal.Start(a.key, sessionName(session)); err != nil {
-		s.log(a.key, a.in).Error("an attempt could not be journalled as started, so it was not; it is tried again", "cause", err)
+		s.log(a.key, a.run, a.in).Error("an attempt could not be journalled as started, so it was not; it is tried again", "cause", err)
 		return fmt.Errorf("start: %w", err)
 	}
 	return nil

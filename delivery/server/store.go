@@ -22,10 +22,10 @@ func (s *Server) store(a *attempt, envelope wire.Envelope) {
 	for wait := firstRetry; ; wait = min(2*wait, maxRetry) {
 		err := s.finish(a, envelope)
 		if err == nil {
-			s.log(a.key, a.in).Info("finished", "outcome", envelope.Outcome, "reason", envelope.Reason)
+			s.log(a.key, a.run, a.in).Info("finished", "outcome", envelope.Outcome, "reason", envelope.Reason)
 			return
 		}
-		s.log(a.key, a.in).Error("the result of an attempt cannot be stored and is not served", "retry", wait, "cause", err)
+		s.log(a.key, a.run, a.in).Error("the result of an attempt cannot be stored and is not served", "retry", wait, "cause", err)
 		if errors.Is(err, journal.ErrState) {
 			return
 		}

@@ -37,9 +37,13 @@ func Recall(t journal.Trace) trace.SpanContext {
 	return sc
 }
 
-// log names the attempt that is told of, and the trace that it belongs to.
-func (s *Server) log(key journal.Key, in trace.SpanContext) *slog.Logger {
-	log := s.cfg.Log.With("run", key.RunUID, "attempt", key.Attempt)
+// log names the attempt that is told of, with its run as far as that is known, and the trace that it belongs to.
+func (s *Server) log(key journal.Key, run wire.RunRef, in trace.SpanContext) *slog.Logger {
+	log := s.cfg.Log
+	if run.Name != "" {
+		log = log.With("namespace", run.Namespace, "run", run.Name)
+	}
+	log = log.With("runUID", key.RunUID, "attempt", key.Attempt)
 	if in.HasTraceID() {
 		log = log.With("trace_id", in.TraceID().String())
 	}

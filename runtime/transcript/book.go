@@ -84,7 +84,7 @@ func (b *Book) Append(dir Direction, frame []byte) Entry {
 // miss counts the last entry among those that could not be written.
 func (b *Book) miss(err error) {
 	if b.pending == 0 {
-		b.store.cfg.Log.Warn("transcript: entries are lost until it can be written again", "session", b.header.Session, "run", b.header.Run.UID, "error", err)
+		b.store.cfg.Log.Warn("transcript: entries are lost until it can be written again", "session", b.header.Session, "runUID", b.header.Run.UID, "error", err)
 	}
 	b.pending++
 	b.lost++

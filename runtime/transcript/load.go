@@ -88,7 +88,7 @@ func (s *Store) mend(b *Book) {
 	}
 	p.bytes = end
 	b.last++
-	s.cfg.Log.Warn("transcript: the harness ended while it wrote an entry, which is dropped", "file", p.name, "session", b.header.Session, "run", b.header.Run.UID)
+	s.cfg.Log.Warn("transcript: the harness ended while it wrote an entry, which is dropped", "file", p.name, "session", b.header.Session, "runUID", b.header.Run.UID)
 	note := AppendEntry(nil, remark(Torn, b.last, b.last, s.cfg.Now()))
 	if err := s.replaceEnd(p.name, end, note); err != nil {
 		s.cfg.Log.Warn("transcript: that could not be noted", "file", p.name, "error", err)

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hearthdev/hearth/cli/acp"
 )
 
 // frame is one JSON-RPC message, of which only the outside is looked at: what it holds passes as it is.
@@ -20,9 +21,6 @@ type frame struct {
 	failed bool // an answer that is an error
 }
 
-// lenient takes what strangers write: the endpoint judges it, not this.
-var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
-
 var (
 	errNotJSON = errors.New("expected one JSON-RPC message a line")
 	errBatch   = errors.New("expected one JSON-RPC message, not a batch: the Agent Client Protocol has none")
@@ -31,7 +29,7 @@ var (
 // scan reads the outside of a message. The error is errNotJSON or errBatch.
 func scan(data []byte) (frame, error) {
 	f := frame{data: data}
-	d := jsontext.NewDecoder(bytes.NewReader(data), lenient...)
+	d := jsontext.NewDecoder(bytes.NewReader(data), acp.Lenient...)
 	switch d.PeekKind() {
 	case '{':
 	case '[':
@@ -57,7 +55,7 @@ func scan(data []byte) (frame, error) {
 		case "id":
 			f.id, f.idAt = value.Clone(), at
 		case "method":
-			if f.method, err = text(value); err != nil {
+			if f.method, err = acp.Text(value); err != nil {
 				return f, errNotJSON
 			}
 		case "params":
@@ -86,60 +84,16 @@ func (f frame) withID(id jsontext.Value) []byte {
 	return append(out, f.data[f.idAt+len(f.id):]...)
 }
 
-// member is one member of an object, nil when there is none or when it is no object.
-func member(object jsontext.Value, name string) jsontext.Value {
-	d := jsontext.NewDecoder(bytes.NewReader(object), lenient...)
-	if d.PeekKind() != '{' {
-		return nil
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil
-	}
-	for d.PeekKind() == '"' {
-		token, err := d.ReadToken()
-		if err != nil {
-			return nil
-		}
-		found := token.String() == name
-		value, err := d.ReadValue()
-		if err != nil {
-			return nil
-		}
-		if found {
-			at := int(d.InputOffset())
-			return object[at-len(value) : at]
-		}
-	}
-	return nil
-}
-
-// text is a JSON string's content.
-func text(value jsontext.Value) (string, error) {
-	if value.Kind() != '"' {
-		return "", fmt.Errorf("expected a string, got %s", value.Kind())
-	}
-	content, err := jsontext.AppendUnquote(nil, value)
-	return string(content), err
-}
-
 // session is the session that a message belongs to, "" for none.
 func (f frame) session() string {
 	if f.params == nil {
 		return ""
 	}
-	id, err := text(member(f.params, "sessionId"))
+	id, err := acp.Text(acp.Member(f.params, "sessionId"))
 	if err != nil {
 		return ""
 	}
 	return id
-}
-
-func quoted(s string) jsontext.Value {
-	b, err := jsontext.AppendQuote(nil, s)
-	if err != nil { // only of what is no UTF-8, of which it made what is
-		return jsontext.Value(strconv.Quote(""))
-	}
-	return b
 }
 
 // failure is an error answer.
@@ -147,9 +101,9 @@ func failure(id jsontext.Value, code int, message string) []byte {
 	if id == nil {
 		id = jsontext.Value("null")
 	}
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, quoted(message))
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, acp.Quoted(message))
 }
 
 func request(id jsontext.Value, method string, params jsontext.Value) []byte {
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%s,"params":%s}`, id, quoted(method), params)
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%s,"params":%s}`, id, acp.Quoted(method), params)
 }

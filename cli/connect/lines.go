@@ -9,6 +9,8 @@ import (
 	"io"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hearthdev/hearth/cli/acp"
 )
 
 // MaxMessage bounds one message, either way.
@@ -85,7 +87,7 @@ func oneLine(message []byte) []byte {
 		return message
 	}
 	compact := jsontext.Value(bytes.Clone(message))
-	if compact.Compact(lenient...) == nil {
+	if compact.Compact(acp.Lenient...) == nil {
 		return compact
 	}
 	return bytes.Join(bytes.FieldsFunc(message, func(r rune) bool { return r == '\n' || r == '\r' }), []byte(" "))

@@ -7,6 +7,8 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hearthdev/hearth/cli/acp"
 )
 
 // CodeLost is the JSON-RPC error of a request whose connection was lost before its answer came.
@@ -113,7 +115,7 @@ func (m *memory) called(f frame) {
 		}
 	case "session/prompt", "_goose/unstable/session/steer":
 		if s := m.find(f.session()); s != nil {
-			s.history.prompted(member(f.params, "prompt"))
+			s.history.prompted(acp.Member(f.params, "prompt"))
 		}
 	}
 	m.calls = append(m.calls, c)
@@ -128,7 +130,7 @@ func (m *memory) fromServer(data []byte) (f frame, shown []byte) {
 	case f.request():
 		visible := f.id
 		if m.lives > 0 { // an id of an earlier connection may come again, and mean another question
-			visible = quoted("hearth-" + strconv.Itoa(m.lives) + "-" + string(f.id))
+			visible = acp.Quoted("hearth-" + strconv.Itoa(m.lives) + "-" + string(f.id))
 		}
 		m.questions[string(visible)] = f.id
 		return f, f.withID(visible)
@@ -154,7 +156,7 @@ func (m *memory) notified(f frame) []byte {
 			return nil
 		}
 	case methodCancel:
-		own := string(member(f.params, "requestId"))
+		own := string(acp.Member(f.params, "requestId"))
 		for visible, id := range m.questions {
 			if string(id) == own {
 				return settled(visible)
@@ -170,7 +172,7 @@ func (*memory) shows(s *session, f frame) bool {
 	case s.gone:
 		return false
 	case f.method == methodUpdate:
-		return s.history.update(member(f.params, "update"))
+		return s.history.update(acp.Member(f.params, "update"))
 	default:
 		return s.history.other(f.method, f.params)
 	}
@@ -192,13 +194,13 @@ func (m *memory) answered(f frame) {
 	}
 	c := m.calls[at]
 	m.calls = slices.Delete(m.calls, at, at+1)
-	id, _ := text(member(c.params, "sessionId"))
+	id, _ := acp.Text(acp.Member(c.params, "sessionId"))
 	switch {
 	case c.method == methodLoad && f.failed, (c.method == "session/close" || c.method == "session/delete") && !f.failed:
 		m.forget(id)
 	case f.failed:
 	case c.method == methodNew:
-		if id, err := text(member(f.result, "sessionId")); err == nil {
+		if id, err := acp.Text(acp.Member(f.result, "sessionId")); err == nil {
 			m.opened(id, methodLoad, withSession(c.params, id))
 		}
 	case c.method == methodLoad, c.method == methodResume:
@@ -214,10 +216,10 @@ func (m *memory) opened(id, method string, params jsontext.Value) {
 // withSession are the params of session/new as those of session/load.
 func withSession(params jsontext.Value, id string) jsontext.Value {
 	compact := params.Clone()
-	if compact.Compact(lenient...) != nil || len(compact) <= len("{}") {
-		return fmt.Appendf(nil, `{"sessionId":%s}`, quoted(id))
+	if compact.Compact(acp.Lenient...) != nil || len(compact) <= len("{}") {
+		return fmt.Appendf(nil, `{"sessionId":%s}`, acp.Quoted(id))
 	}
-	return fmt.Appendf(nil, `{"sessionId":%s,%s`, quoted(id), compact[1:])
+	return fmt.Appendf(nil, `{"sessionId":%s,%s`, acp.Quoted(id), compact[1:])
 }
 
 func (m *memory) find(id string) *session {
@@ -269,7 +271,7 @@ func (m *memory) disconnected() [][]byte {
 // own is a request of memory's own, and its id.
 func (m *memory) own(method string, params jsontext.Value) (id string, message []byte) {
 	m.asked++
-	quotedID := quoted("hearth-connect-" + strconv.Itoa(m.asked))
+	quotedID := acp.Quoted("hearth-connect-" + strconv.Itoa(m.asked))
 	m.ownID = string(quotedID)
 	return m.ownID, request(quotedID, method, params)
 }

@@ -1,11 +1,12 @@
 package connect
 
 import (
-	"bytes"
 	"hash/maphash"
 	"maps"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/hearthdev/hearth/cli/acp"
 )
 
 // maxSeen bounds how many updates are remembered of one session, at 8 bytes each. A session that has more is not compared any more.
@@ -48,7 +49,7 @@ func newHistory() *history {
 
 // prompted remembers a prompt that the client sent.
 func (h *history) prompted(prompt jsontext.Value) {
-	for _, block := range elements(prompt) {
+	for _, block := range acp.Elements(prompt, maxSeen) {
 		if sum := h.sum(kindUser, block); len(h.own) < maxSeen {
 			h.own[sum]++
 		}
@@ -168,39 +169,19 @@ func (h *history) remember(sum uint64) {
 
 // of is an update's sum. Spaces and the order of members do not count, and of what a user said nothing but the content does.
 func (h *history) of(update jsontext.Value) uint64 {
-	kind, err := text(member(update, "sessionUpdate"))
+	kind, err := acp.Text(acp.Member(update, "sessionUpdate"))
 	if err == nil && kind == kindUser {
-		return h.sum(kind, member(update, "content"))
+		return h.sum(kind, acp.Member(update, "content"))
 	}
 	return h.sum("", update)
 }
 
 func (h *history) sum(kind string, value jsontext.Value) uint64 {
 	value = value.Clone()
-	_ = value.Canonicalize(lenient...) // what is no JSON is compared as it is
+	_ = value.Canonicalize(acp.Lenient...) // what is no JSON is compared as it is
 	var sum maphash.Hash
 	sum.SetSeed(h.seed)
 	_, _ = sum.WriteString(kind)
 	_, _ = sum.Write(value)
 	return sum.Sum64()
-}
-
-// elements are an array's.
-func elements(array jsontext.Value) []jsontext.Value {
-	d := jsontext.NewDecoder(bytes.NewReader(array), lenient...)
-	if d.PeekKind() != '[' {
-		return nil
-	}
-	if _, err := d.ReadToken(); err != nil {
-		return nil
-	}
-	var out []jsontext.Value
-	for k := d.PeekKind(); k != ']' && k != 0; k = d.PeekKind() {
-		value, err := d.ReadValue()
-		if err != nil {
-			return nil
-		}
-		out = append(out, value.Clone())
-	}
-	return out
 }

@@ -41,10 +41,10 @@ func (p Pod) URL(scheme, path string) string {
 	return fmt.Sprintf("%s://%s:%d%s", scheme, p.Name, hearthv1.PortACPNumber, path)
 }
 
-// Through is an HTTP client whose every connection is a port-forward to port 4000 of the Pod. Close its idle connections.
+// Through is an HTTP client whose every connection is a port-forward to port 4000 of the Pod.
 func (k *Cluster) Through(p Pod) *http.Client {
 	return &http.Client{Transport: &http.Transport{
-		MaxResponseHeaderBytes: maxHeaderBytes,
+		MaxResponseHeaderBytes: maxHeaderBytes, DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return Conn(ctx, k.Config, k.Namespace, p.Name, hearthv1.PortACPNumber)
 		},

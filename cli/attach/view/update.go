@@ -145,11 +145,12 @@ func (v *View) begun(n fields, run jsontext.Value) {
 	if v.muted = !mine; v.muted {
 		return
 	}
+	v.over = v.note.State == Ended
 	name := word(r["namespace"]) + "/" + word(r["name"])
 	if v.note.Attempt > 1 {
 		name += fmt.Sprintf(", attempt %d", v.note.Attempt)
 	}
-	if v.note.State != Ended {
+	if !v.over {
 		v.wide(dimmed, "── run "+name+" begins", maxWide)
 		return
 	}

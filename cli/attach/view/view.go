@@ -64,6 +64,7 @@ type View struct {
 	kinds  map[string]bool
 	asked  map[string][]Option // questions of a transcript that are open
 	muted  bool
+	over   bool // the run that is shown has ended
 	note   Note
 	active string // goose's id of what is under way
 }
@@ -120,6 +121,9 @@ func (v *View) At(t time.Time) { v.at = t }
 
 // Note is what the harness said last of a run, the one that is shown or another.
 func (v *View) Note() Note { return v.note }
+
+// Over tells whether the end of the run that is shown was shown.
+func (v *View) Over() bool { return v.over }
 
 // ActiveRun is goose's own id of what is under way, "" where nothing is or the agent is another.
 func (v *View) ActiveRun() string { return v.active }

@@ -109,7 +109,7 @@ func TestARunIsFollowedFromAttemptToAttempt(t *testing.T) {
 
 	w = watch(t, p, waiting, nil)
 	w.tell(Change{Run: waiting, Gone: true})
-	require.ErrorIs(t, w.end(), errDeleted)
+	require.ErrorIs(t, w.end(), ErrDeleted)
 
 	p.is(&forward.NotRunning{Pod: "t", Phase: corev1.PodSucceeded})
 	w = watch(t, p, recorded(run).Run, nil)
@@ -148,5 +148,5 @@ func TestAWordIsSentToARunThatMayBeSteered(t *testing.T) {
 	lines <- Input{Line: "go faster"}
 	w.see(`\[refused\] your word: .*carries out another prompt.*\(-32051\)`)
 	lines <- Input{Left: true}
-	assert.ErrorIs(t, w.end(), errLeft)
+	assert.ErrorIs(t, w.end(), ErrLeft)
 }

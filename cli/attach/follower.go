@@ -28,11 +28,13 @@ const (
 // Change is what became of a run.
 type Change struct {
 	Run  *hearthv1.AgentRun
-	Gone bool // it was deleted
+	Gone bool   // it was deleted
+	Say  string // else what the person should know of the watching
+	Err  error  // else why there is no more to be known
 }
 
-// errDeleted says that a run was deleted while somebody watched.
-var errDeleted = errors.New("was deleted while it was watched; what it was doing is cancelled")
+// ErrDeleted says that a run was deleted while somebody watched.
+var ErrDeleted = errors.New("was deleted while it was watched; what it was doing is cancelled")
 
 // Follower shows what is said in a run's session, from attempt to attempt, until the run has ended.
 type Follower struct {
@@ -110,18 +112,33 @@ func (f *Follower) wait(ctx context.Context) error {
 			return f.changed(c)
 		case in := <-f.Screen.Inputs():
 			if in.Left {
-				return errLeft
+				return ErrLeft
 			}
 		}
 	}
 }
 
 func (f *Follower) changed(c Change) error {
-	f.run = c.Run
-	if c.Gone && !c.Run.Ended() {
-		return fmt.Errorf("run/%s %w", c.Run.Name, errDeleted)
+	if c.Say != "" {
+		_, err := f.Screen.Write(view.New(f.View).Say(c.Say))
+		return err
 	}
-	return nil
+	run, err := c.after(f.run)
+	f.run = run
+	return err
+}
+
+// after is the run after a change.
+func (c Change) after(run *hearthv1.AgentRun) (*hearthv1.AgentRun, error) {
+	switch {
+	case c.Err != nil:
+		return run, c.Err
+	case c.Run == nil:
+		return run, nil
+	case c.Gone && !c.Run.Ended():
+		return c.Run, fmt.Errorf("run/%s %w", c.Run.Name, ErrDeleted)
+	}
+	return c.Run, nil
 }
 
 // attend shows one attempt until it is over, or is elsewhere.
@@ -229,7 +246,7 @@ func (a *attending) attend(ctx context.Context) error {
 		case in := <-a.Screen.Inputs():
 			switch {
 			case in.Left:
-				return errLeft
+				return ErrLeft
 			case in.Key > 0:
 				s = a.talk.pressed(in.Key, in.Asked)
 			default:

@@ -110,8 +110,11 @@ func (l *Logs) next(ctx context.Context, run *hearthv1.AgentRun, was place, seen
 		}
 		select {
 		case c := <-l.Changes:
-			if run = c.Run; c.Gone && !run.Ended() {
-				return nil, fmt.Errorf("run/%s %w", run.Name, errDeleted)
+			if c.Say != "" {
+				l.Say("%s", c.Say)
+			}
+			if run, err = c.after(run); err != nil {
+				return nil, err
 			}
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)

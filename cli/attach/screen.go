@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
+
+	"golang.org/x/term"
 )
 
-// errLeft says that the person has left: nothing else has ended.
-var errLeft = errors.New("left")
+// ErrLeft says that the person has left: nothing else has ended.
+var ErrLeft = errors.New("left")
 
 // Input is what a person did.
 type Input struct {
@@ -45,6 +48,24 @@ func (page) Ask(Asked)              {}
 
 // maxTyped bounds a line that somebody types or pipes.
 const maxTyped = 1 << 20
+
+// OpenScreen is where a person watches; with say, somebody may answer and say something: at a terminal key by key, else by lines. close
+// gives the terminal back, and may be called more than once.
+func OpenScreen(ctx context.Context, in io.Reader, out io.Writer, say bool, width int) (s Screen, close func(), err error) {
+	keys, typed := in.(*os.File)
+	shown, seen := out.(*os.File)
+	if say && typed && seen && term.IsTerminal(int(keys.Fd())) && term.IsTerminal(int(shown.Fd())) {
+		t, err := openTerminal(ctx, keys, out, width)
+		if err != nil {
+			return nil, nil, err
+		}
+		return t, t.close, nil
+	}
+	if !say {
+		in = nil
+	}
+	return newPage(ctx, out, in), func() {}, nil
+}
 
 // newPage is a Screen that takes lines from a stream, if there is one.
 func newPage(ctx context.Context, out io.Writer, in io.Reader) page {

@@ -19,6 +19,8 @@ var commands = []func(*kube.Env) *cobra.Command{
 	doctor.NewCommand,
 	newRun,
 	newWait,
+	newAttach,
+	newLogs,
 	newRuns,
 	newAgents,
 	newCancel,

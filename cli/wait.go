@@ -19,7 +19,7 @@ import (
 )
 
 // follow shows a run's agent at work; without one there is no --follow.
-var follow kube.Follower
+var follow kube.Follower = watchRun
 
 func newWait(env *kube.Env) *cobra.Command {
 	w := waiting{env: env, output: kube.NewOutput(false)}

@@ -59,7 +59,7 @@ func TestWhoLeavesEndsNothing(t *testing.T) {
 	require.ErrorIs(t, w.end(), context.Canceled)
 	g.open()
 	again := watch(t, p, run, nil)
-	again.see(`\ntwo`)
+	again.see(`two\n`)
 	again.see(`ended: Succeeded`)
 }
 

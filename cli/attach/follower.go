@@ -194,7 +194,7 @@ type attending struct {
 	inbox chan []byte
 	says  chan string
 	ended chan error
-	said  string // last
+	last  string // that the bridge said
 	over  bool   // the bridge is
 	stdin io.Writer
 }
@@ -229,29 +229,19 @@ func (a *attending) attend(ctx context.Context) error {
 				look.Reset(lookEvery)
 			}
 		case line := <-a.says:
-			if line != a.said {
-				s.show = a.talk.view.Say(line)
-			}
-			a.said = line
+			s.show = a.news(line)
 		case c := <-a.Changes:
-			if err := a.changed(c); err != nil {
+			if over, err := a.heard(c); err != nil || over {
 				return err
-			}
-			if p, err := placeOf(a.run); err != nil || !p.same(a.place) {
-				return nil // it goes on elsewhere, or waits to
 			}
 			if a.run.Ended() {
 				rest.Reset(restAfterEnd)
 			}
 		case in := <-a.Screen.Inputs():
-			switch {
-			case in.Left:
+			if in.Left {
 				return ErrLeft
-			case in.Key > 0:
-				s = a.talk.pressed(in.Key, in.Asked)
-			default:
-				s = a.talk.typed(in.Line)
 			}
+			s = a.said(in)
 		case <-look.C:
 			s.send = [][]byte{a.talk.look()}
 		case <-rest.C:
@@ -266,6 +256,32 @@ func (a *attending) attend(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// heard takes a change of the run, and tells whether the attempt is over here: it goes on elsewhere, or waits to.
+func (a *attending) heard(c Change) (over bool, err error) {
+	if err := a.changed(c); err != nil {
+		return true, err
+	}
+	p, err := placeOf(a.run)
+	return err != nil || !p.same(a.place), nil
+}
+
+// said takes what the person did.
+func (a *attending) said(in Input) step {
+	if in.Key > 0 {
+		return a.talk.pressed(in.Key, in.Asked)
+	}
+	return a.talk.typed(in.Line)
+}
+
+// news shows what the bridge says, once in a row.
+func (a *attending) news(line string) []byte {
+	if line == a.last {
+		return nil
+	}
+	a.last = line
+	return a.talk.view.Say(line)
 }
 
 func newStopped() *time.Timer {

@@ -20,13 +20,22 @@ const steer = "_goose/unstable/session/steer"
 
 // Entry shows an entry of a transcript: as the session's clients saw it, and the questions with their answers.
 func (v *View) Entry(direction string, frame jsontext.Value) []byte {
-	f := read(frame)
-	method, id := word(f["method"]), f["id"]
 	switch {
 	case direction == fromHere:
 		v.noted(frame)
 	case v.muted:
-	case direction == toAgent && (method == "session/prompt" || method == steer):
+	case direction == toAgent:
+		v.told(read(frame))
+	case direction == fromAgent:
+		v.heard(read(frame))
+	}
+	return v.take()
+}
+
+// told shows what an agent was told.
+func (v *View) told(f fields) {
+	switch method := word(f["method"]); {
+	case method == "session/prompt" || method == steer:
 		for _, block := range acp.Elements(acp.Member(f["params"], "prompt"), maxBlocks) {
 			text, more := content(block, maxPrompt)
 			v.close()
@@ -34,20 +43,25 @@ func (v *View) Entry(direction string, frame jsontext.Value) []byte {
 			v.more(more)
 		}
 		v.close()
-	case direction == toAgent && method == "session/cancel":
-		v.line(warned, "── the agent was told to stop")
-	case direction == toAgent && method == "" && id != nil:
-		v.answer(id, f["result"])
-	case direction == fromAgent && method == "session/request_permission" && id != nil:
+	case method == "session/cancel":
+		v.wide(warned, "── the agent was told to stop", maxWide)
+	case method == "" && f["id"] != nil:
+		v.answer(f["id"], f["result"])
+	}
+}
+
+// heard shows what an agent said.
+func (v *View) heard(f fields) {
+	switch method, id := word(f["method"]), f["id"]; {
+	case method == "session/request_permission" && id != nil:
 		if options := v.question(f["params"]); len(v.asked) < maxBlocks && len(id) <= maxName {
 			v.asked[string(id)] = options
 		}
-	case direction == fromAgent && method != "" && id == nil:
-		return v.Notification(method, f["params"])
-	case direction == fromAgent && f["error"] != nil:
-		return v.Failed("the agent", f["error"])
+	case method == "session/update" && id == nil:
+		v.update(acp.Member(f["params"], "update"))
+	case method == "" && f["error"] != nil:
+		v.failed("the agent", f["error"])
 	}
-	return v.take()
 }
 
 // answer shows what was answered to a question.

@@ -68,7 +68,11 @@ func (v *View) Answered(how string) []byte {
 
 // Failed shows why a request was refused.
 func (v *View) Failed(what string, failure jsontext.Value) []byte {
+	v.failed(what, failure)
+	return v.take()
+}
+
+func (v *View) failed(what string, failure jsontext.Value) {
 	f := read(failure)
 	v.wide(warned, fmt.Sprintf("[refused] %s: %s (%s)", what, word(f["message"]), cutBytes(f["code"])), maxWide)
-	return v.take()
 }

@@ -30,6 +30,8 @@ type builder struct {
 	arch string
 	// prebuilt, if set, has the programs; they are taken from there.
 	prebuilt string
+	// tag is for all images, "" for what their descriptions say.
+	tag string
 }
 
 // built is an image that is ready: its archive, and the image itself for thinner ones.
@@ -115,6 +117,13 @@ func (b *builder) build(ctx context.Context, folder string) (built, error) {
 	if out.tag, err = name.NewTag(spec.Name, name.StrictValidation); err != nil {
 		return built{}, err
 	}
+	prefix := folder
+	if b.tag != "" {
+		prefix += "-" + b.tag
+		if out.tag, err = name.NewTag(out.tag.Repository.Name()+":"+b.tag, name.StrictValidation); err != nil {
+			return built{}, fmt.Errorf("-tag: %w", err)
+		}
+	}
 	layers := make([]v1.Layer, 0, len(spec.Layers))
 	for _, ls := range spec.Layers {
 		t, err := b.expand(ctx, spec, ls)
@@ -134,7 +143,7 @@ func (b *builder) build(ctx context.Context, folder string) (built, error) {
 	if out.digest, err = out.img.Digest(); err != nil {
 		return built{}, err
 	}
-	out.archive = filepath.Join(b.cache, fmt.Sprintf("%s-%s.tar", folder, out.digest.Hex[:12]))
+	out.archive = filepath.Join(b.cache, fmt.Sprintf("%s-%s.tar", prefix, out.digest.Hex[:12]))
 	return out, b.writeFull(out)
 }
 

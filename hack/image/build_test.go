@@ -51,6 +51,24 @@ func buildOne(t *testing.T, root string) built {
 	return images[0]
 }
 
+// The same content under two tags is two archives: each says its own.
+func TestATagTakesThePlaceOfTheDescriptions(t *testing.T) {
+	b, root := project(t)
+	dev := buildOne(t, root)
+	b.tag = "v0.1.0"
+	images, err := b.buildAll(t.Context(), []string{"x"})
+	require.NoError(t, err)
+	assert.Equal(t, "localhost/hearth-x:v0.1.0", images[0].tag.Name())
+	assert.Equal(t, dev.digest, images[0].digest)
+	for _, i := range []built{dev, images[0]} {
+		_, err := tarball.ImageFromPath(i.archive, &i.tag)
+		assert.NoError(t, err, i.archive)
+	}
+	b.tag = "no tag"
+	_, err = b.buildAll(t.Context(), []string{"x"})
+	assert.ErrorContains(t, err, "-tag: ")
+}
+
 func TestArchiveHoldsWhatTheDescriptionSays(t *testing.T) {
 	_, root := project(t)
 	i := buildOne(t, root)

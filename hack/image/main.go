@@ -21,10 +21,11 @@ IMAGE is a folder of images/`
 
 func main() {
 	root := flag.String("root", ".", "the project's `directory`")
+	tag := flag.String("tag", "", "give images this `tag` instead of that of their descriptions")
 	flag.Usage = func() { fmt.Fprintln(os.Stderr, usage) }
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *root, flag.Args(), os.Stdout, os.Stderr)
+	err := run(ctx, *root, *tag, flag.Args(), os.Stdout, os.Stderr)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
@@ -32,7 +33,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, root string, args []string, out, progress io.Writer) error {
+func run(ctx context.Context, root, tag string, args []string, out, progress io.Writer) error {
 	if len(args) == 0 || !slices.Contains([]string{"build", "load", "layout"}, args[0]) {
 		return errors.New(usage)
 	}
@@ -43,6 +44,7 @@ func run(ctx context.Context, root string, args []string, out, progress io.Write
 	if args[0] == "layout" {
 		return runLayout(ctx, b, args[1:], out)
 	}
+	b.tag = tag
 	unlock, err := b.lock(ctx)
 	if err != nil {
 		return err

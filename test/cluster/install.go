@@ -38,18 +38,35 @@ func (c *Cluster) Install(ctx context.Context, root string, digests map[string]s
 	if err != nil {
 		return err
 	}
+	return c.install(ctx, objects, func(deployment *unstructured.Unstructured) error { return stamp(deployment, digests[Controller]) })
+}
+
+// InstallTag applies config/ of another version's sources, with the controller's image of that tag, and waits as Install does.
+func (c *Cluster) InstallTag(ctx context.Context, sources, tag string) error {
+	files, err := resources(filepath.Join(sources, "config"))
+	if err != nil {
+		return err
+	}
+	objects, err := Read(files...)
+	if err != nil {
+		return err
+	}
+	return c.install(ctx, objects, func(deployment *unstructured.Unstructured) error { return retag(deployment, tag) })
+}
+
+func (c *Cluster) install(ctx context.Context, objects []*unstructured.Unstructured, change func(deployment *unstructured.Unstructured) error) error {
 	var deployments []client.ObjectKey
 	for _, object := range objects {
 		if object.GetKind() != "Deployment" {
 			continue
 		}
-		if err := stamp(object, digests[Controller]); err != nil {
+		if err := change(object); err != nil {
 			return err
 		}
 		deployments = append(deployments, client.ObjectKey{Namespace: SystemNamespace, Name: object.GetName()})
 	}
 	if len(deployments) == 0 {
-		return errors.New("dist/install.yaml: expected a Deployment")
+		return errors.New("install: expected a Deployment among the manifests")
 	}
 	if err := c.Apply(ctx, SystemNamespace, objects...); err != nil {
 		return err
@@ -60,6 +77,24 @@ func (c *Cluster) Install(ctx context.Context, root string, digests map[string]s
 		}
 	}
 	return c.WaitAdmission(ctx)
+}
+
+// retag gives each container's image that tag.
+func retag(deployment *unstructured.Unstructured, tag string) error {
+	containers, _, err := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	if err != nil {
+		return err
+	}
+	for _, c := range containers {
+		container, _ := c.(map[string]any)
+		image, _ := container["image"].(string)
+		name, found := strings.CutSuffix(image, ":dev")
+		if !found {
+			return fmt.Errorf("%s: expected an image with the tag dev, got %q", describe(deployment), image)
+		}
+		container["image"] = name + ":" + tag
+	}
+	return unstructured.SetNestedSlice(deployment.Object, containers, "spec", "template", "spec", "containers")
 }
 
 // resources are the files that a kustomization names, by itself or by directories with one: what people install.

@@ -47,6 +47,10 @@ var suite struct {
 	// root is the project's directory, since when the cluster was up and nothing was installed by us.
 	root  string
 	since time.Time
+	// digests are those of the images under test.
+	digests map[string]string
+	// apart are the times in which another controller, or none, was installed.
+	apart []span
 	// model is the scripted model's address, modelNamespace where it runs.
 	model, modelNamespace string
 }
@@ -96,11 +100,11 @@ func setup(ctx context.Context) error {
 	}
 	suite.since = time.Now()
 	if os.Getenv(envReady) == "" {
-		digests, err := suite.LoadImages(ctx, root, cluster.Controller, "agent-goose", "llm")
+		suite.digests, err = suite.LoadImages(ctx, root, cluster.Controller, "agent-goose", "llm")
 		if err != nil {
 			return err
 		}
-		if err := suite.Install(ctx, root, digests); err != nil {
+		if err := suite.Install(ctx, root, suite.digests); err != nil {
 			suite.Explain(ctx, os.Stderr, cluster.SystemNamespace)
 			return err
 		}

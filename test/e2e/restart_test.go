@@ -76,13 +76,7 @@ func (r *room) killController() {
 	pods := r.controllers(r.t.Context())
 	require.NotEmpty(r.t, pods, "no controller runs")
 	for _, pod := range pods {
-		if pid := mainProcess(&pod, pod.Spec.Containers[0].Name); pid != 0 {
-			r.t.Logf("SIGKILL to process %d of %s", pid, pod.Name)
-			kill(r.t, pid)
-			continue
-		}
-		r.t.Logf("the node is another machine: %s is deleted without grace", pod.Name)
-		require.NoError(r.t, suite.Client.Delete(r.t.Context(), &pod, client.GracePeriodSeconds(0)))
+		r.kill(&pod)
 	}
 	r.wait("the next controller", patiently, func(ctx context.Context) (bool, string, error) {
 		next := 0
@@ -99,6 +93,18 @@ func (r *room) killController() {
 		}
 		return next >= len(pods), fmt.Sprintf("%d of %d started", next, len(pods)), nil
 	})
+}
+
+// kill ends a controller's process as the kernel would, or where the node is another machine its Pod without grace.
+func (r *room) kill(pod *corev1.Pod) {
+	r.t.Helper()
+	if pid := mainProcess(pod, pod.Spec.Containers[0].Name); pid != 0 {
+		r.t.Logf("SIGKILL to process %d of %s", pid, pod.Name)
+		kill(r.t, pid)
+		return
+	}
+	r.t.Logf("the node is another machine: %s is deleted without grace", pod.Name)
+	require.NoError(r.t, suite.Client.Delete(r.t.Context(), pod, client.GracePeriodSeconds(0)))
 }
 
 // controllers are the Pods of the controller's Deployments.

@@ -3,11 +3,18 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"slices"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/hearthdev/hearth/test/cluster"
 )
@@ -40,6 +47,11 @@ func rightsWereUsed(root string, since time.Time) bool {
 		say("FAIL: %v (a cluster that was started by an older hack/cluster keeps none: make cluster-down)", err)
 		return false
 	}
+	events = slices.DeleteFunc(events, func(e cluster.AuditEvent) bool {
+		return slices.ContainsFunc(suite.apart, func(s span) bool {
+			return e.RequestReceivedTimestamp.After(s.from) && e.RequestReceivedTimestamp.Before(s.to)
+		})
+	})
 	refused, unused := cluster.Refused(events), cluster.Unused(rights, events)
 	for _, request := range refused {
 		say("FAIL: refused: %s", request)
@@ -65,4 +77,23 @@ func partOfSuite() string {
 		return envRemote
 	}
 	return ""
+}
+
+// span is a time.
+type span struct{ from, to time.Time }
+
+// reinstalls: the test takes the installation away. What is installed is there again when it ends, and what was asked meanwhile is not
+// the controller's under test.
+func (r *room) reinstalls(t *testing.T) {
+	from := time.Now()
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		require.NoError(t, suite.Wait(ctx, "namespace "+cluster.SystemNamespace+" to be gone or in use", patiently, func(ctx context.Context) (bool, string, error) {
+			var namespace corev1.Namespace
+			err := suite.Client.Get(ctx, client.ObjectKey{Name: cluster.SystemNamespace}, &namespace)
+			return client.IgnoreNotFound(err) == nil && namespace.DeletionTimestamp == nil, string(namespace.Status.Phase), client.IgnoreNotFound(err)
+		}))
+		require.NoError(t, suite.Install(ctx, suite.root, suite.digests), "the cases after this one have no controller")
+		suite.apart = append(suite.apart, span{from, time.Now()})
+	})
 }

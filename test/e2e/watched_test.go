@@ -26,6 +26,10 @@ type watched struct {
 	records  map[types.UID]string
 	problems []string
 	more     chan struct{} // closed and made anew at each state
+	// again has a watch that ended begun again: a CRD that changes ends those of its kind.
+	again bool
+	// over ends the watch before the test ends.
+	over func()
 }
 
 // state is a run as it was seen at that time.
@@ -38,17 +42,51 @@ type state struct {
 func watchRuns(t *testing.T, namespace string) *watched {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context())) // the test's own ends before its cleanup verifies
-	w := &watched{records: map[types.UID]string{}, more: make(chan struct{})}
+	w := &watched{records: map[types.UID]string{}, more: make(chan struct{}), over: stop}
 	stream, err := suite.Client.Watch(ctx, &hearthv1.AgentRunList{}, client.InNamespace(namespace))
 	require.NoError(t, err)
 	go func() {
-		for event := range stream.ResultChan() {
-			w.saw(time.Now(), event)
+		for {
+			for event := range stream.ResultChan() {
+				w.saw(time.Now(), event)
+			}
+			next, err := w.next(ctx, namespace)
+			if next == nil {
+				w.closed(ctx, err)
+				return
+			}
+			stream = next
 		}
-		w.closed(ctx)
 	}()
-	t.Cleanup(func() { stop(); stream.Stop() })
+	t.Cleanup(stop)
 	return w
+}
+
+// next is the watch after one that ended, if the test said that it would; it begins with all runs as they are.
+func (w *watched) next(ctx context.Context, namespace string) (watch.Interface, error) {
+	w.mu.Lock()
+	again := w.again
+	w.mu.Unlock()
+	if !again || ctx.Err() != nil {
+		return nil, nil
+	}
+	var stream watch.Interface
+	err := suite.Wait(ctx, "a watch of "+namespace, shortly, func(ctx context.Context) (bool, string, error) {
+		var err error
+		stream, err = suite.Client.Watch(context.WithoutCancel(ctx), &hearthv1.AgentRunList{}, client.InNamespace(namespace))
+		return err == nil, "", err
+	})
+	if err == nil {
+		context.AfterFunc(ctx, stream.Stop)
+	}
+	return stream, err
+}
+
+// mayEnd: the test changes the CRD.
+func (w *watched) mayEnd() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.again = true
 }
 
 func (w *watched) saw(at time.Time, event watch.Event) {
@@ -82,11 +120,11 @@ func (w *watched) keepRecord(run *hearthv1.AgentRun) {
 }
 
 // closed: a watch that ends before its test leaves a time in which anything may have happened.
-func (w *watched) closed(ctx context.Context) {
+func (w *watched) closed(ctx context.Context, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if ctx.Err() == nil {
-		w.problems = append(w.problems, "the watch ended before the test did")
+		w.problems = append(w.problems, fmt.Sprintf("the watch ended before the test did (%v)", err))
 	}
 }
 

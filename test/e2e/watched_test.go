@@ -48,7 +48,9 @@ func watchRuns(t *testing.T, namespace string) *watched {
 	go func() {
 		for {
 			for event := range stream.ResultChan() {
-				w.saw(time.Now(), event)
+				if ctx.Err() == nil { // afterwards it says that it was ended
+					w.saw(time.Now(), event)
+				}
 			}
 			next, err := w.next(ctx, namespace)
 			if next == nil {

@@ -71,8 +71,28 @@ func (o Observed) pod() *corev1.Pod {
 			})
 		}
 	}
+	if o.Run.OneShot() {
+		o.inTrace(p)
+	}
 	return p
 }
+
+// inTrace has the harness of a one-shot run work in the run's trace, as a delivery's headers do it for others. What a template says
+// itself stands.
+func (o Observed) inTrace(p *corev1.Pod) {
+	for i := range p.Spec.Containers {
+		c := &p.Spec.Containers[i]
+		for _, v := range []corev1.EnvVar{{Name: envTraceparent, Value: o.Traceparent}, {Name: envTracestate, Value: o.Tracestate}} {
+			given := slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == v.Name })
+			if c.Name == v1alpha1.AgentContainer && v.Value != "" && !given {
+				c.Env = append(c.Env, v)
+			}
+		}
+	}
+}
+
+// The variables by which a process is told its trace context (OpenTelemetry, Environment Variables as Context Propagation Carriers).
+const envTraceparent, envTracestate = "TRACEPARENT", "TRACESTATE"
 
 // harness adds to the agent container what the harness reads, whatever it does.
 func harness(s *corev1.PodSpec, c *corev1.Container, run *v1alpha1.AgentRun) {

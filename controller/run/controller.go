@@ -26,6 +26,7 @@ import (
 	"github.com/hearthdev/hearth/controller/signals"
 	"github.com/hearthdev/hearth/controller/trace"
 	"github.com/hearthdev/hearth/delivery"
+	"github.com/hearthdev/hearth/internal/tracing"
 )
 
 const (
@@ -167,6 +168,7 @@ func (o Observed) again() time.Duration {
 // observe reads what backs the run from the cache, and live where its absence, or that it does not go, would decide something.
 func (r *Reconciler) observe(ctx context.Context, run *v1alpha1.AgentRun) (Observed, error) {
 	o := Observed{Run: run, Now: r.Now()}
+	o.Traceparent, o.Tracestate = tracing.Format(r.Spans.Of(run))
 	from := r.backing(run)
 	if err := from.read(ctx, &o, false); err != nil {
 		return o, err

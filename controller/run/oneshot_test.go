@@ -420,3 +420,21 @@ func sidecar(p *corev1.Pod) {
 	p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "sidecar"})
 	p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: "sidecar", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
 }
+
+// SPEC.md, Traces: a one-shot run's harness learns the run's trace from its environment.
+func TestAOneShotPodIsToldItsTrace(t *testing.T) {
+	env := func(o Observed) map[string]string {
+		out := map[string]string{}
+		for _, c := range o.pod().Spec.Containers {
+			for _, e := range c.Env {
+				if strings.HasPrefix(e.Name, "TRACE") {
+					out[c.Name+" "+e.Name] = e.Value
+				}
+			}
+		}
+		return out
+	}
+	assert.Empty(t, env(Observed{Run: oneShotRun()}))
+	assert.Equal(t, map[string]string{"agent TRACEPARENT": "00-a", "agent TRACESTATE": "v=1"}, env(Observed{Run: oneShotRun(), Traceparent: "00-a", Tracestate: "v=1"}))
+	assert.Empty(t, env(Observed{Run: standingRun(), Traceparent: "00-a"}), "a standing run is no piece of work")
+}

@@ -37,7 +37,9 @@ type Observed struct {
 	CredentialLost bool
 	// Begun is when this process first saw that the agent's container had started, by its own clock; zero if it did not.
 	Begun time.Time
-	Now   time.Time
+	// Traceparent and Tracestate are the context of the run's trace; "" without one.
+	Traceparent, Tracestate string
+	Now                     time.Time
 }
 
 // Status is the status that a run with a Pod of its own should have (R2 to R11). A run that has ended keeps the one it has.

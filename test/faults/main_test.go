@@ -9,4 +9,7 @@ import (
 	"github.com/hearthdev/hearth/test/faults/rig"
 )
 
-func TestMain(m *testing.M) { os.Exit(rig.Main(m)) }
+func TestMain(m *testing.M) {
+	rig.AdmissionSpans = admissionSpans()
+	os.Exit(rig.Main(m))
+}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/hearthdev/hearth/controller/admission"
 	"github.com/hearthdev/hearth/controller/pod"
+	"github.com/hearthdev/hearth/controller/trace"
 	"github.com/hearthdev/hearth/test/apiserver"
 )
 
@@ -44,6 +45,9 @@ type cluster struct {
 }
 
 var shared cluster
+
+// AdmissionSpans are those that admission makes, which runs in the test process; set before the first World.
+var AdmissionSpans *trace.Spans
 
 // Main runs a package's tests and then ends what they shared. It returns the exit code.
 func Main(m *testing.M) int {
@@ -99,7 +103,7 @@ func (c *cluster) run(t testing.TB) error {
 	if err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}
-	if err := admission.SetupWithManager(mgr, admission.Options{ControllerUser: apiserver.ControllerUser}); err != nil {
+	if err := admission.SetupWithManager(mgr, admission.Options{ControllerUser: apiserver.ControllerUser, Spans: AdmissionSpans, Now: time.Now}); err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

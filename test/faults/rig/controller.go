@@ -64,7 +64,7 @@ func (w *World) startController(flags []string) (*Controller, error) {
 	}
 	args := append([]string{"--namespaces=" + w.Namespace, "--namespace=" + w.Namespace, "--metrics-bind-address=" + c.metrics,
 		"--health-probe-bind-address=" + c.healthz, "--webhook-port=" + strconv.Itoa(port)}, flags...)
-	env := append(os.Environ(), "KUBECONFIG="+w.kubeconfig, socketVariable+"="+socket)
+	env := append(append(os.Environ(), w.options.Env...), "KUBECONFIG="+w.kubeconfig, socketVariable+"="+socket)
 	if c.process, err = startProcess(env, 0, &output{}, w.built.controller, args...); err != nil {
 		return nil, fmt.Errorf("start a controller: %w", err)
 	}

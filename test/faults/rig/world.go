@@ -28,6 +28,8 @@ import (
 type Options struct {
 	// KeepLease leaves the lease of a killed controller to run out by itself, after 15 seconds.
 	KeepLease bool
+	// Env is added to the environment of the controllers.
+	Env []string
 }
 
 // World is a namespace with its own controllers and node.

@@ -94,7 +94,7 @@ func (o Observed) controllerPods(d appsv1.Deployment) Finding {
 			}
 		}
 	}
-	f := fail(ControllerNotReady, "no controller of Deployment %s/%s is available", d.Namespace, d.Name).do("%s", look)
+	f := fail(ControllerNotReady, "Deployment %s/%s lacks controllers, and none of its Pods says why", d.Namespace, d.Name).do("%s", look)
 	if o.SystemPods.Why != "" {
 		f = f.saw("its Pods were not seen: %s", o.SystemPods.Why)
 	}

@@ -103,7 +103,7 @@ func (s *scene) installation() {
 	require.NoError(s.t, apiserver.Apply(s.t.Context(), server.Admin(s.t), filepath.Join(root, "config", "webhook", "service.yaml")))
 	var d appsv1.Deployment
 	require.NoError(s.t, s.admin.Get(s.t.Context(), client.ObjectKey{Namespace: system, Name: "hearth-controller"}, &d))
-	d.Status.Replicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = 1, 1, 1
+	d.Status.Replicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = *d.Spec.Replicas, *d.Spec.Replicas, *d.Spec.Replicas
 	require.NoError(s.t, s.admin.Status().Update(s.t.Context(), &d))
 	certificate, err := os.ReadFile(filepath.Join(server.Webhook(s.t).CertDir, "tls.crt"))
 	require.NoError(s.t, err)

@@ -31,7 +31,7 @@ func released(t *testing.T) (string, error) {
 		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
 	}
 	var out bytes.Buffer
-	err := run(t.Context(), root, []string{
+	err := run(t.Context(), root, "", []string{
 		"layout", "-out", filepath.Join(root, "out"), "-binaries", filepath.Join(root, "bin"), "-version", "v9.8.7",
 		"-revision", "abc", "-created", "1700000000",
 	}, &out, t.Output())

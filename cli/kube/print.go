@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// The formats of -o that are no format of an object.
+// The formats of -o that are no format of an object, and the one that is none of a list.
 const (
+	formatName  = "name"
 	formatTable = ""
 	formatWide  = "wide"
 )
@@ -86,7 +87,11 @@ func (o *Output) Object(env *Env, object runtime.Object) error {
 	if err := typed(object); err != nil {
 		return err
 	}
-	return printer.PrintObj(object, ForPeople(env.Out))
+	print := func(o runtime.Object) error { return printer.PrintObj(o, ForPeople(env.Out)) }
+	if *o.flags.OutputFormat == formatName && meta.IsListType(object) {
+		return meta.EachListItem(object, print)
+	}
+	return print(object)
 }
 
 // typed writes kind and version into an object and, of a list, into each: a client leaves them out.

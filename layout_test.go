@@ -41,6 +41,7 @@ func TestImportRules(t *testing.T) {
 		"./runtime/transcript":    {acp, ours("runtime")},
 		"./cmd/harness":           {kubernetes, ours("api/", "controller", "delivery/client")},
 		"./cli/...":               {{"github.com/go-chi/chi"}, ours("controller", "delivery", "runtime")},
+		"./cli/attach/view":       {kubernetes, {"net/http"}},
 		"./cmd/hearth":            {{"github.com/go-chi/chi"}, ours("controller", "delivery", "runtime")},
 		"./examples/...":          {acp, ours("controller", "delivery", "runtime", "challenge", "pkg", "internal", "cli", "test")},
 		"./controller/...":        {acp, {"github.com/go-chi/chi"}, ours("runtime", "delivery/server", "delivery/kontext", "delivery/journal")},

@@ -39,6 +39,11 @@ test: setup envtest-assets ## all tests but end-to-end: unit, real API server, r
 .PHONY: e2e
 e2e: setup ## end-to-end tests on a real kubelet with real goose (root)
 	@go test -tags e2e -count=1 -timeout 20m -parallel 4 -v ./test/e2e
+	@$(MAKE) docs
+
+.PHONY: docs
+docs: setup ## every command of the documentation that is marked as run, on a real cluster (root)
+	@go test -tags e2e -count=1 -timeout 20m -v -run TestTheCommandsOfTheDocumentation ./test/docs
 
 .PHONY: faults
 faults: setup envtest-assets ## every fault row against real processes (root; SHORT=-short leaves out what takes long)

@@ -13,6 +13,9 @@ type Script struct {
 // Order is that in which the scripts are executed, one after the other on one cluster: what a reader has done who comes to each.
 var Order = []Script{
 	{Page: "docs/quickstart.md", Name: "install"},
+	{Page: "docs/install.md", Name: "registry"},
+	{Page: "docs/install.md", Name: "manifest"},
+	{Page: "docs/install.md", Name: "kustomize"},
 	{Page: "docs/quickstart.md", Name: "model"},
 	{Page: "docs/quickstart.md", Name: "agent"},
 	{Page: "docs/quickstart.md", Name: "work"},

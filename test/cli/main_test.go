@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -13,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,7 +42,7 @@ var server = apiserver.New(apiserver.Options{Webhooks: true})
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asHearth) == "" {
-		os.Exit(server.Main(m))
+		os.Exit(server.Main(tests{m}))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -73,24 +73,46 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// serveWebhooks runs admission as the controller's service account does, until the test ends.
+// webhooks is admission, which runs for all tests as the controller's service account runs it.
+var webhooks struct {
+	once sync.Once
+	stop func() error
+}
+
+// tests are the tests and the end of what they share.
+type tests struct{ *testing.M }
+
+func (m tests) Run() int {
+	code := m.M.Run()
+	if webhooks.stop == nil {
+		return code
+	}
+	if err := webhooks.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the webhooks:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
 func serveWebhooks(t *testing.T) {
 	t.Helper()
-	at := server.Webhook(t)
-	mgr, err := ctrl.NewManager(server.Controller(t), ctrl.Options{
-		Scheme: apiserver.Scheme(t), Cache: pod.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
-		WebhookServer: webhook.NewServer(webhook.Options{Host: at.Host, Port: at.Port, CertDir: at.CertDir}),
+	webhooks.once.Do(func() {
+		at := server.Webhook(t)
+		mgr, err := ctrl.NewManager(server.Controller(t), ctrl.Options{
+			Scheme: apiserver.Scheme(t), Cache: pod.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
+			WebhookServer: webhook.NewServer(webhook.Options{Host: at.Host, Port: at.Port, CertDir: at.CertDir}),
+		})
+		require.NoError(t, err)
+		require.NoError(t, admission.SetupWithManager(mgr, admission.Options{ControllerUser: apiserver.ControllerUser}))
+		ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // it outlives the test that is the first
+		ended := make(chan error, 1)
+		go func() { ended <- mgr.Start(ctx) }()
+		webhooks.stop = func() error {
+			cancel()
+			return <-ended
+		}
+		require.Eventually(t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, patience, 20*time.Millisecond)
 	})
-	require.NoError(t, err)
-	require.NoError(t, admission.SetupWithManager(mgr, admission.Options{ControllerUser: apiserver.ControllerUser}))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		assert.NoError(t, <-ended)
-	})
-	require.Eventually(t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, patience, 20*time.Millisecond)
 }
 
 func (w *world) agent(name string, change func(*hearthv1.Agent)) {

@@ -56,8 +56,8 @@ type attaching struct {
 }
 
 func (a *attaching) attach(ctx context.Context, arg string) error {
-	if a.retryFor < 0 {
-		return kube.Usage("--retry-for: expected a duration such as 5m, or 0 to end with the connection, got %s", a.retryFor)
+	if err := connect.CheckRetryFor(a.retryFor); err != nil {
+		return err
 	}
 	run, err := worker(ctx, a.env, arg)
 	if err != nil {
@@ -130,10 +130,7 @@ func changes(ctx context.Context, env *kube.Env, run *hearthv1.AgentRun) <-chan 
 			case e := <-events:
 				c = attach.Change{Run: e.run, Gone: e.gone}
 				if e.run == nil {
-					c.Say = "the API server answers again"
-				}
-				if e.trouble != nil {
-					c.Say = "the API server does not answer, trying again: " + e.trouble.Error()
+					c.Say = troubled(e.trouble)
 				}
 			case err := <-over:
 				c.Err = err

@@ -27,16 +27,6 @@ func (s *stopping) bind(c *cobra.Command, usage string) {
 	c.Flags().DurationVar(&s.timeout, "timeout", 0, "with --wait: how long, such as 2m; 0 is for as long as it takes")
 }
 
-func (s *stopping) check() error {
-	switch {
-	case s.timeout < 0:
-		return kube.Usage("--timeout: expected a duration such as 2m, or 0 for as long as it takes, got %s", s.timeout)
-	case s.timeout > 0 && !s.waits:
-		return kube.Usage("--timeout goes with --wait: nothing else takes long")
-	}
-	return nil
-}
-
 func newCancel(env *kube.Env) *cobra.Command {
 	s := &stopping{env: env}
 	c := &cobra.Command{
@@ -49,7 +39,7 @@ half a minute where the agent's Pod can be reached.`,
 		Args:              some("RUN..., the names of runs: " + env.Command("runs") + " lists them"),
 		ValidArgsFunction: completeRuns(env, 0, func(r *hearthv1.AgentRun) bool { return !r.Ended() && !r.Standing() }),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := s.check(); err != nil {
+			if err := checkTimeout(s.timeout, s.waits); err != nil {
 				return err
 			}
 			runs, failed := s.cancel(c.Context(), args)
@@ -133,18 +123,35 @@ func (s *stopping) stopped(ctx context.Context, runs []*hearthv1.AgentRun) (ende
 	return ended, nil
 }
 
-// first says all errors, with what to do about the first and its exit code.
+// first says all errors, with what to do about the first and its exit code. Of one whose all was said before, that is all it adds.
 func first(failed error) error {
-	joined, ok := failed.(interface{ Unwrap() []error }) //nolint:errorlint // of errors.Join
+	all := flat(failed)
+	if len(all) < 2 {
+		return failed
+	}
+	out := &kube.Failure{Code: kube.Code(all[0])}
+	for i, err := range all {
+		failure := &kube.Failure{Err: err}
+		errors.As(err, &failure)
+		if i == 0 {
+			out.Next = failure.Next
+		}
+		if failure.Err != nil {
+			out.Err = errors.Join(out.Err, err)
+		}
+	}
+	return out
+}
+
+// flat are the errors that errors.Join put together.
+func flat(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // of errors.Join
 	if !ok {
-		return failed
+		return []error{err}
 	}
-	var failure *kube.Failure
-	if !errors.As(joined.Unwrap()[0], &failure) {
-		return failed
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, flat(e)...)
 	}
-	if failure.Err == nil {
-		return failure
-	}
-	return &kube.Failure{Err: failed, Next: failure.Next, Code: failure.Code}
+	return all
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -102,8 +101,6 @@ func completeRuns(env *kube.Env, most int, has func(*hearthv1.AgentRun) bool) co
 	}
 }
 
-var placeholder = regexp.MustCompile(`\$\{([^}]{1,63})\}`)
-
 // completeParameters completes -p with the names of the Agent's parameters.
 func completeParameters(env *kube.Env) completer {
 	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -122,8 +119,8 @@ func completeParameters(env *kube.Env) completer {
 				words = append(words, described(p.Name+"=", p.Description))
 			}
 			if len(words) == 0 {
-				for _, m := range placeholder.FindAllStringSubmatch(a.Spec.GoalTemplate, -1) {
-					words = append(words, m[1]+"=")
+				for _, name := range tell.Placeholders(a.Spec.GoalTemplate) {
+					words = append(words, name+"=")
 				}
 			}
 		}

@@ -24,7 +24,7 @@ With --wait it cancels them, waits until their work has stopped, and deletes the
 		Args:              some("RUN..., the names of runs: " + env.Command("runs") + " lists them"),
 		ValidArgsFunction: completeRuns(env, 0, func(r *hearthv1.AgentRun) bool { return !r.Standing() }),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := s.check(); err != nil {
+			if err := checkTimeout(s.timeout, s.waits); err != nil {
 				return err
 			}
 			return first(s.delete(c.Context(), args))

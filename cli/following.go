@@ -30,7 +30,7 @@ func (f *following) begin(ctx context.Context, run *hearthv1.AgentRun) {
 	ended := make(chan error, 1)
 	f.ended = ended
 	f.screen.hold(true)
-	go func() { ended <- follow(ctx, f.env, run) }()
+	go func() { ended <- watchRun(ctx, f.env, run) }()
 }
 
 // over takes the terminal back.

@@ -29,8 +29,8 @@ who answered how. A run that has a Pod of its own loses it with the Pod's end; t
 		Args:              exactly(whichRun+": "+env.Command("runs")+" lists them", 1),
 		ValidArgsFunction: completeRuns(env, 1, func(r *hearthv1.AgentRun) bool { return !r.Standing() }),
 		RunE: func(c *cobra.Command, args []string) error {
-			if logs.RetryFor < 0 {
-				return kube.Usage("--retry-for: expected a duration such as 5m, or 0, got %s", logs.RetryFor)
+			if err := connect.CheckRetryFor(logs.RetryFor); err != nil {
+				return err
 			}
 			run, err := worker(c.Context(), env, args[0])
 			if err != nil {

@@ -64,6 +64,16 @@ func runName(arg string) string {
 	return arg
 }
 
+// agentName takes what other commands print before an Agent's name off it.
+func agentName(arg string) string {
+	for _, kind := range []string{"agent/", "agents/", "hagent/", "agent.hearth.dev/", "agents.hearth.dev/"} {
+		if name, ok := strings.CutPrefix(arg, kind); ok {
+			return name
+		}
+	}
+	return arg
+}
+
 // missing explains that a run could not be read, and names those that may be meant.
 func missing(ctx context.Context, env *kube.Env, namespace, name string, err error) error {
 	explained := env.Explain(err)

@@ -136,13 +136,3 @@ func (s *source) read(flag, file string, most int) (string, error) {
 	}
 	return string(text), nil
 }
-
-// agentName takes what other commands print before an Agent's name off it.
-func agentName(arg string) string {
-	for _, kind := range []string{"agent/", "agents/", "hagent/", "agent.hearth.dev/", "agents.hearth.dev/"} {
-		if name, ok := strings.CutPrefix(arg, kind); ok {
-			return name
-		}
-	}
-	return arg
-}

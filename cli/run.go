@@ -64,11 +64,8 @@ func must(err error) {
 
 func (r *running) run(ctx context.Context, agent string) error {
 	r.waits = r.waits || r.follow
-	if r.timeout != 0 && !r.waits {
-		return kube.Usage("--timeout goes with --wait: nothing else takes long")
-	}
-	if r.timeout < 0 {
-		return kube.Usage("--timeout: expected a duration such as 10m, or 0 for as long as it takes, got %s", r.timeout)
+	if err := checkTimeout(r.timeout, r.waits); err != nil {
+		return err
 	}
 	if err := r.output.Check(); err != nil {
 		return err

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -108,20 +109,11 @@ func (l *listing) list(ctx context.Context) error {
 
 func (l *listing) check() error {
 	for _, phase := range l.filter.Phases {
-		if !containsFold(phases(), phase) {
+		if !slices.ContainsFunc(phases(), func(p string) bool { return strings.EqualFold(p, phase) }) {
 			return kube.Usage("--phase: expected %s, got %.32q", strings.Join(phases(), ", "), phase)
 		}
 	}
 	return l.output.Check()
-}
-
-func containsFold(words []string, word string) bool {
-	for _, w := range words {
-		if strings.EqualFold(w, word) {
-			return true
-		}
-	}
-	return false
 }
 
 // within says which namespace to list, and in words for when there is nothing in it.
@@ -180,13 +172,7 @@ func (l *listing) follow(ctx context.Context, options []client.ListOption) error
 			}
 			return failed != nil // nobody reads
 		},
-		Trouble: func(err error) {
-			if err == nil {
-				l.env.Say("the API server answers again")
-				return
-			}
-			l.env.Say("the API server does not answer, trying again: %s", kube.Line(err.Error()))
-		},
+		Trouble: func(err error) { l.env.Say("%s", troubled(err)) },
 	}
 	if err := watch.Run(ctx, l.env); err != nil && !kube.Stopped(err) {
 		return err

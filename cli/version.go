@@ -11,19 +11,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/hearthdev/hearth/cli/doctor"
 	"github.com/hearthdev/hearth/cli/kube"
 	"github.com/hearthdev/hearth/internal/version"
 )
 
-const (
-	// askTime is how long the cluster may take to say what it runs.
-	askTime = 5 * time.Second
-	// systemNamespace is where the controller is, unless somebody put it elsewhere.
-	systemNamespace = "hearth-system"
-)
-
-// controllerLabels are those of the controller's Deployment (config/manager).
-var controllerLabels = client.MatchingLabels{"app.kubernetes.io/name": "hearth", "app.kubernetes.io/component": "controller"}
+// askTime is how long the cluster may take to say what it runs.
+const askTime = 5 * time.Second
 
 func newVersion(env *kube.Env) *cobra.Command {
 	var alone bool
@@ -52,9 +46,10 @@ func controller(ctx context.Context, env *kube.Env) string {
 		return "not known: " + kube.Line(err.Error())
 	}
 	var all appsv1.DeploymentList
-	err = c.List(ctx, &all, controllerLabels)
+	labels := client.MatchingLabels(doctor.ControllerLabels())
+	err = c.List(ctx, &all, labels)
 	if apierrors.IsForbidden(err) {
-		err = c.List(ctx, &all, controllerLabels, client.InNamespace(systemNamespace))
+		err = c.List(ctx, &all, labels, client.InNamespace(doctor.SystemNamespace))
 	}
 	switch {
 	case apierrors.IsForbidden(err):

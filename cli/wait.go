@@ -18,9 +18,6 @@ import (
 	"github.com/hearthdev/hearth/cli/tell"
 )
 
-// follow shows a run's agent at work; without one there is no --follow.
-var follow kube.Follower = watchRun
-
 func newWait(env *kube.Env) *cobra.Command {
 	w := waiting{env: env, output: kube.NewOutput(false)}
 	c := &cobra.Command{
@@ -33,6 +30,9 @@ ended, as that of run --wait does. Ctrl-C ends the waiting and not the run.`,
 		Args:              exactly("RUN, the name of a run: "+env.Command("runs")+" lists them", 1),
 		ValidArgsFunction: completeRuns(env, 1, func(*hearthv1.AgentRun) bool { return true }),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkTimeout(w.timeout, true); err != nil {
+				return err
+			}
 			if err := w.output.Check(); err != nil {
 				return err
 			}
@@ -66,9 +66,18 @@ type waiting struct {
 
 func (w *waiting) bind(c *cobra.Command) {
 	c.Flags().DurationVar(&w.timeout, "timeout", 0, "how long to wait, such as 10m; the run goes on afterwards; 0 is for as long as it takes")
-	if follow != nil {
-		c.Flags().BoolVar(&w.follow, "follow", false, "show what the agent says and does while it works; waits, too")
+	c.Flags().BoolVar(&w.follow, "follow", false, "show what the agent says and does while it works; waits, too")
+}
+
+// checkTimeout checks --timeout, which is for commands that wait.
+func checkTimeout(timeout time.Duration, waits bool) error {
+	switch {
+	case timeout < 0:
+		return kube.Usage("--timeout: expected a duration such as 10m, or 0 for as long as it takes, got %s", timeout)
+	case timeout > 0 && !waits:
+		return kube.Usage("--timeout goes with --wait: nothing else takes long")
 	}
+	return nil
 }
 
 // wait waits, says on stderr what there is to say, and prints the output. Its error has the exit code that says how the run ended.
@@ -120,7 +129,7 @@ func (w *waiting) watch(ctx context.Context, run *hearthv1.AgentRun, screen *pro
 			case e.gone:
 				return nil, fmt.Errorf("run %s %w while it was waited for; what it was doing is cancelled", run.Name, errDeleted)
 			case e.run == nil:
-				w.trouble(screen, e.trouble)
+				screen.say(troubled(e.trouble))
 			case e.run.Ended():
 				following.settle(ctx)
 				return e.run, nil
@@ -138,12 +147,12 @@ func (w *waiting) watch(ctx context.Context, run *hearthv1.AgentRun, screen *pro
 	}
 }
 
-func (w *waiting) trouble(screen *progress, err error) {
+// troubled says what keeps the API server from answering, or that nothing does any more.
+func troubled(err error) string {
 	if err == nil {
-		screen.say("the API server answers again")
-		return
+		return "the API server answers again"
 	}
-	screen.say("the API server does not answer, trying again; the run goes on meanwhile: " + kube.Line(err.Error()))
+	return "the API server does not answer, trying again; runs go on meanwhile: " + kube.Line(err.Error())
 }
 
 // observe watches one run until it has ended or is gone; over gets why that cannot be done.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/cli/acp"
 	"github.com/hearthdev/hearth/cli/attach/view"
 	"github.com/hearthdev/hearth/cli/connect"
@@ -22,9 +23,8 @@ const (
 	methodCancel     = "$/cancel_request"
 	methodPermission = "session/request_permission"
 
-	codeNotFound  = -32002
-	codeNobody    = -32601 // leaves a question to others
-	steeringSteer = "Steer"
+	codeNotFound = -32002
+	codeNobody   = -32601 // leaves a question to others
 
 	maxListed    = 4096 // sessions that are looked at
 	maxHeld      = 16   // lines that wait for the session
@@ -172,7 +172,7 @@ func (t *talk) answer(id string, result, failure jsontext.Value) step {
 // greeted takes what the endpoint says of itself.
 func (t *talk) greeted(result jsontext.Value) step {
 	steering, _ := acp.Text(acp.Member(result, "_meta", "hearth", "steering"))
-	t.steering = steering == steeringSteer
+	t.steering = steering == string(hearthv1.SteeringSteer)
 	s := step{send: [][]byte{t.look()}}
 	if acp.Member(result, "_meta", "hearth") == nil {
 		s.show = t.view.Warn("the endpoint is no harness's, or that of an older one: the run's session may not be found there")

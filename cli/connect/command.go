@@ -1,9 +1,9 @@
 package connect
 
 import (
-	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -38,13 +38,13 @@ func NewCommand(env *kube.Env) *cobra.Command {
   ` + EnvKey + `=… hearth connect ws://localhost:4000/acp`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fmt.Errorf("expected one TARGET: agent/NAME, run/NAME or a URL such as ws://host:4000/acp, got %d", len(args))
+				return kube.Usage("expected one TARGET: agent/NAME, run/NAME or a URL such as ws://host:4000/acp, got %d", len(args))
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if bridge.RetryFor < 0 {
-				return fmt.Errorf("--retry-for: expected a duration such as 5m, or 0 to end with the connection, got %s", bridge.RetryFor)
+			if err := CheckRetryFor(bridge.RetryFor); err != nil {
+				return err
 			}
 			bridge.Say = func(format string, args ...any) {
 				_, _ = fmt.Fprintf(c.ErrOrStderr(), "hearth connect: "+format+"\n", args...)
@@ -67,16 +67,28 @@ func NewCommand(env *kube.Env) *cobra.Command {
 	return c
 }
 
+// CheckRetryFor checks --retry-for.
+func CheckRetryFor(d time.Duration) error {
+	if d < 0 {
+		return kube.Usage("--retry-for: expected a duration such as 5m, or 0 to end with the connection, got %s", d)
+	}
+	return nil
+}
+
 // target reads what the command line says.
 func target(arg, keyFile string, env *kube.Env, watch bool, say func(string, ...any)) (Target, error) {
 	if !strings.Contains(arg, "://") {
 		if keyFile != "" {
-			return nil, errors.New("--key-file: goes with a URL; the key of an agent or run is in its Secret")
+			return nil, kube.Usage("--key-file: goes with a URL; the key of an agent or run is in its Secret")
 		}
 		return inKubernetes(arg, env, watch, say)
 	}
 	if env.Chosen() || watch {
-		return nil, errors.New("a URL goes with --key-file and --retry-for only: what the key may do is for the endpoint to say")
+		return nil, kube.Usage("a URL goes with --key-file and --retry-for only: what the key may do is for the endpoint to say")
 	}
-	return atURL(arg, keyFile)
+	t, err := atURL(arg, keyFile)
+	if err != nil {
+		return nil, kube.Usage("%w", err)
+	}
+	return t, nil
 }

@@ -13,7 +13,7 @@ func inKubernetes(target string, env *kube.Env, watch bool, say func(string, ...
 	}
 	t, err := forward.NewTarget(target, access)
 	if err != nil {
-		return nil, err
+		return nil, kube.Usage("%w", err)
 	}
 	if t.Cluster, err = forward.In(env, say); err != nil {
 		return nil, err

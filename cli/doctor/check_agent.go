@@ -100,8 +100,7 @@ func (o Observed) standing(a AgentSeen) []Finding {
 	describe := "kubectl -n " + o.Namespace + " describe agent " + a.Name
 	switch {
 	case want > 0 && have == 0:
-		f := fail(StandingMissing, "no standing run lives, %d wanted", want).saw("%s", told(progress.Reason, progress.Message)).do("%s", describe)
-		return []Finding{f}
+		return []Finding{fail(StandingMissing, "no standing run lives, %d wanted", want).saw("%s", told(progress.Reason, progress.Message)).do("%s", describe)}
 	case have < want:
 		return []Finding{hint(StandingFewer, "%d of %d standing runs live", have, want).saw("%s", told(progress.Reason, progress.Message)).do("%s", describe)}
 	}

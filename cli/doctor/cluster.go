@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,12 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/cli/kube"
 )
 
 const (
@@ -46,10 +43,6 @@ func NewCluster(config *rest.Config, dial Dial) (*Cluster, error) {
 	config.QPS = -1             // a few dozen small reads, at most a few at once
 	config.Timeout = probeLimit // of each request
 	config.WarningHandler = rest.NoWarnings{}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), hearthv1.AddToScheme(scheme)); err != nil {
-		return nil, err
-	}
 	h, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
@@ -58,7 +51,7 @@ func NewCluster(config *rest.Config, dial Dial) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
-	c, err := client.New(config, client.Options{Scheme: scheme, HTTPClient: h})
+	c, err := client.New(config, client.Options{Scheme: kube.Scheme, HTTPClient: h})
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}

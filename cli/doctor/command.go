@@ -29,10 +29,10 @@ It changes nothing, prints no goal and no secret, and looks with your rights: wh
 
 Exit code: 0 nothing that was looked at is broken, 1 something is, 2 the API server, or Agents and their runs, could not be looked at.`
 
-const (
-	defaultSystem  = "hearth-system"
-	defaultTimeout = 2 * time.Minute
-)
+// SystemNamespace is where the controller is, unless somebody put it elsewhere.
+const SystemNamespace = "hearth-system"
+
+const defaultTimeout = 2 * time.Minute
 
 // flags of the command.
 type flags struct {
@@ -61,9 +61,9 @@ func NewCommand(env *kube.Env) *cobra.Command {
 	}
 	set := c.Flags()
 	set.BoolVar(&f.deliver, "deliver", false, "make a run of AGENT as a test, and show how it went; it stays")
-	set.StringArrayVarP(&f.parameters, "parameter", "p", nil, "with --deliver: a parameter of the run, NAME=VALUE; may be given often")
+	set.StringArrayVarP(&f.parameters, "param", "p", nil, "with --deliver: a parameter of the run, NAME=VALUE; may be given often")
 	set.DurationVar(&f.timeout, "timeout", defaultTimeout, "with --deliver: how long to wait for the run's end")
-	set.StringVar(&f.system, "system-namespace", defaultSystem, "the controller's namespace")
+	set.StringVar(&f.system, "system-namespace", SystemNamespace, "the controller's namespace")
 	set.StringVarP(&f.output, "output", "o", "", "json, for machines")
 	return c
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/cli/tell"
 )
 
 // lookEvery is how often the test run is looked at.
@@ -170,8 +170,6 @@ func timeline(run hearthv1.AgentRun) *Delivered {
 	return d
 }
 
-var placeholder = regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
-
 // required are the parameters that a run must give. Where an Agent declares none, those of its template are (api/v1alpha1, AgentSpec).
 func required(agent hearthv1.Agent) (names []string) {
 	for _, p := range agent.Spec.Parameters {
@@ -182,12 +180,7 @@ func required(agent hearthv1.Agent) (names []string) {
 	if len(agent.Spec.Parameters) > 0 {
 		return names
 	}
-	for _, match := range placeholder.FindAllStringSubmatch(agent.Spec.GoalTemplate, -1) {
-		if !strings.HasPrefix(match[0], "$$") && !slices.Contains(names, match[1]) {
-			names = append(names, match[1])
-		}
-	}
-	return names
+	return tell.Placeholders(agent.Spec.GoalTemplate)
 }
 
 // lacking are those that were not given, with what they are for.

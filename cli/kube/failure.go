@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// The exit codes (docs/cli.md). The first four are those of harness run (SPEC.md, Harness): of a command that waits for a run they
-// say how it ended, and nothing else does.
+// The exit codes (docs/cli.md); hearth doctor has its own (docs/doctor.md). The first four are those of harness run (SPEC.md, Harness): of
+// a command that waits for a run they say how it ended.
 const (
 	ExitDone        = 0   // what was asked for was done; of a run that is waited for: Succeeded
 	ExitFailed      = 1   // the run failed; of other commands: anything that has no code of its own

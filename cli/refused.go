@@ -28,10 +28,14 @@ func refused(ctx context.Context, env *kube.Env, namespace, agent string, err er
 		return &kube.Failure{Err: err, Code: kube.ExitRefused}
 	case apierrors.IsNotFound(err) && kube.Code(env.Explain(err)) == kube.ExitFailed: // the namespace
 		return &kube.Failure{Err: err, Next: "-n chooses another namespace", Code: kube.ExitUnavailable}
-	case errors.As(err, &asked) && ctx.Err() == nil:
+	case errors.As(err, &asked) && asked.Op == "Post":
 		// What was sent may have arrived, and only the answer got lost. To ask again could do the work twice.
-		return &kube.Failure{Err: fmt.Errorf("the API server did not answer, and whether the run was created is not known: %w", err),
+		unknown := &kube.Failure{Err: fmt.Errorf("the API server did not answer, and whether the run was created is not known: %w", err),
 			Next: env.Command("runs", agent) + " shows whether there is one", Code: kube.ExitUnavailable}
+		if ctx.Err() != nil {
+			unknown.Code = kube.ExitInterrupted
+		}
+		return unknown
 	}
 	return env.Explain(err)
 }

@@ -86,11 +86,9 @@ func Run(ctx context.Context, env *kube.Env, args []string) int {
 		err = kube.Usage("%w", err) // what cobra finds wrong with a command line
 	}
 	code := kube.Code(err)
-	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return code
-	}
 	var failure *kube.Failure
-	if errors.As(err, &failure) && failure.Err == nil {
+	explained := errors.As(err, &failure)
+	if err == nil || explained && failure.Err == nil || !explained && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return code
 	}
 	env.Say("%s: %s", env.Program, strings.TrimSpace(err.Error()))

@@ -84,11 +84,22 @@ func (r *running) run(ctx context.Context, agent string) error {
 		r.env.Say("%s", created)
 		return r.wait(ctx, run)
 	case r.output.Asked():
-		return r.output.Object(r.env, run)
+		err = r.output.Object(r.env, run)
 	default:
-		_, err := fmt.Fprintln(r.env.Out, created)
-		return err
+		_, err = fmt.Fprintln(r.env.Out, created)
 	}
+	if err != nil { // who does not know that there is one makes another
+		r.env.Say("%s", created)
+	}
+	return unwritten(err)
+}
+
+// unwritten says of what came of a command that it could not be written.
+func unwritten(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &kube.Failure{Err: fmt.Errorf("what came of it could not be written: %w", err), Code: kube.ExitUnwritten}
 }
 
 // create makes the sparse run. That its Agent changed meanwhile is nobody's fault, and the same request works again.

@@ -91,7 +91,7 @@ func (w *waiting) wait(ctx context.Context, run *hearthv1.AgentRun) error {
 	phase, _, _ := tell.State(ended)
 	screen.end(phase, tell.Ended(ended))
 	if err := w.print(ended); err != nil {
-		return err
+		return unwritten(err)
 	}
 	if code := tell.Code(ended); code != kube.ExitDone {
 		return &kube.Failure{Code: code} // all is said

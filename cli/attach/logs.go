@@ -58,6 +58,7 @@ type Logs struct {
 
 	view   *view.View
 	headed bool // the header of this attempt was printed
+	alive  bool // this connection has shown a sign of life
 }
 
 // These say why there is no transcript.
@@ -172,7 +173,7 @@ func (l *Logs) transcript(ctx context.Context, p place) error {
 	defer deadline.Stop()
 	deadline.Reset(l.RetryFor)
 	for {
-		at := l.After
+		l.alive = false
 		err := l.stream(ctx, p)
 		switch {
 		case err == nil:
@@ -183,7 +184,7 @@ func (l *Logs) transcript(ctx context.Context, p place) error {
 		case errors.As(err, new(forward.Final)) || over(err) || errors.As(err, new(unwritten)):
 			return err
 		}
-		if l.After > at {
+		if l.alive { // the time is that of the connection, not of what the agent says
 			pause = againFirst
 			deadline.Reset(l.RetryFor)
 		}
@@ -227,6 +228,7 @@ func (l *Logs) stream(ctx context.Context, p place) error {
 		case err != nil:
 			return fmt.Errorf("the transcript broke off: %w", err)
 		case len(line) <= 1: // a sign of life
+			l.alive = true
 			continue
 		case first && !bytes.Contains(line[:min(len(line), logLine)], []byte(headerOfOne)):
 			return forward.Finally(errTooOld)
@@ -234,6 +236,7 @@ func (l *Logs) stream(ctx context.Context, p place) error {
 		if err := l.line(line, first); err != nil {
 			return unwritten{err}
 		}
+		l.alive = l.alive || !first
 	}
 }
 
@@ -241,9 +244,8 @@ func (l *Logs) stream(ctx context.Context, p place) error {
 func (l *Logs) line(line []byte, header bool) error {
 	if header {
 		if l.Raw && !l.headed {
-			_, err := l.Out.Write(line)
 			l.headed = true
-			return err
+			return l.raw(line)
 		}
 		return nil
 	}
@@ -265,8 +267,7 @@ func (l *Logs) line(line []byte, header bool) error {
 		l.After = n
 	}
 	if l.Raw {
-		_, err := l.Out.Write(line)
-		return err
+		return l.raw(line)
 	}
 	if text, err := acp.Text(at); err == nil {
 		if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
@@ -275,6 +276,15 @@ func (l *Logs) line(line []byte, header bool) error {
 	}
 	way, _ := acp.Text(direction)
 	_, err := l.Out.Write(l.view.Entry(way, frame))
+	return err
+}
+
+// raw prints a line of the transcript byte by byte, but where a terminal would read it: JSON may have controls of the C1 set as they are.
+func (l *Logs) raw(line []byte) error {
+	if l.Terminal {
+		line = view.Clean(nil, line)
+	}
+	_, err := l.Out.Write(line)
 	return err
 }
 

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -145,4 +147,60 @@ func TestWhyThereIsNoTranscript(t *testing.T) {
 	out, _, err = printed(t, &Logs{Archive: pod}, ended)
 	require.NoError(t, err)
 	assert.Equal(t, pod.log, out, "no terminal: as it is")
+}
+
+// A transcript's own lines are bytes for a pipe; a terminal reads controls in them that JSON lets stand (ECMA-48, C1) and is spared those.
+func TestRawLinesCommandNoTerminal(t *testing.T) {
+	line := []byte("{\"seq\":1,\"frame\":\"\u009b2J\u009d52;c;ZXZpbA==\u009c\u202e\"}\n")
+	for _, header := range []bool{true, false} {
+		var pipe, screen bytes.Buffer
+		require.NoError(t, (&Logs{Out: &pipe, Raw: true}).line(bytes.Clone(line), header))
+		require.NoError(t, (&Logs{Out: &screen, Raw: true, Terminal: true}).line(bytes.Clone(line), header))
+		assert.Equal(t, string(line), pipe.String())
+		assert.NotRegexp(t, `[\x{80}-\x{9f}\x{202e}]`, screen.String())
+		assert.Contains(t, screen.String(), "52;c;")
+	}
+}
+
+// silent is an Archive whose first answer says nothing for a while, breaks off, and whose second is whole.
+type silent struct {
+	*pod
+	quiet time.Duration
+	asked int
+}
+
+const transcriptHeader = `{"hearth":{}}` + "\n"
+
+func (s *silent) Check(context.Context, forward.Pod) error { return nil }
+func (s *silent) Get(context.Context, forward.Pod, string) (*http.Response, error) {
+	s.asked++
+	r, w := io.Pipe()
+	first := s.asked == 1
+	go func() {
+		_, _ = io.WriteString(w, transcriptHeader)
+		if !first {
+			_ = w.Close()
+			return
+		}
+		for range 4 {
+			time.Sleep(s.quiet / 4)
+			_, _ = io.WriteString(w, "\n")
+		}
+		_ = w.CloseWithError(io.ErrUnexpectedEOF)
+	}()
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {mediaJSON}}, Body: r}, nil
+}
+
+// --retry-for begins when the connection is lost, however long the agent said nothing before.
+func TestAnAgentThatSaysNothingUsesUpNoRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &silent{quiet: time.Hour}
+		l := &Logs{Archive: s, Out: io.Discard, Raw: true, RetryFor: time.Minute, Say: func(string, ...any) {}}
+		run := &hearthv1.AgentRun{}
+		run.Spec.AgentRef.Name, run.Spec.Delivery = "reviewer", &hearthv1.DeliverySpec{}
+		run.Status.Phase, run.Status.PodName, run.Status.PodUID = hearthv1.PhaseRunning, "reviewer-1", podUID
+		run.Status.Delivery = &hearthv1.DeliveryStatus{Attempt: 1, PodName: "reviewer-1", PodUID: podUID}
+		require.NoError(t, l.Print(t.Context(), run))
+		assert.Equal(t, 2, s.asked)
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -17,6 +18,7 @@ import (
 const (
 	promptText = "> "
 	minColumns = 20
+	maxWord    = 4 << 10 // bytes without a space that wait for one
 )
 
 // terminal is a Screen at which somebody types: lines, and the keys that answer questions. The terminal is raw while it is open.
@@ -128,26 +130,55 @@ func (t *terminal) key(line string, _ int, key rune) (string, int, bool) {
 	return "", 0, true
 }
 
-// Write shows whole lines; what begins one waits for its end, or until the line is full.
+// Write shows whole lines; what begins one waits for its end, or until the line is full. A word that is longer than maxWord is cut.
 func (t *terminal) Write(p []byte) (int, error) {
-	t.open = append(t.open, p...)
-	whole := bytes.LastIndexByte(t.open, '\n') + 1
-	for {
-		rest := t.open[whole:]
-		if utf8.RuneCount(rest) < t.width {
-			break
+	for piece := range slices.Chunk(p, maxWord) {
+		t.open = append(t.open, piece...)
+		whole := bytes.LastIndexByte(t.open, '\n') + 1
+		for {
+			rest := t.open[whole:]
+			if utf8.RuneCount(rest) < t.width {
+				break
+			}
+			at := bytes.LastIndexByte(rest[:min(len(rest), t.width)], ' ')
+			if at <= 0 { // a long word
+				at = 1 + bytes.IndexByte(rest[1:], ' ')
+			}
+			switch cut := wordCut(rest); {
+			case at > 0 && (cut == 0 || at <= cut):
+				rest[at] = '\n'
+			case cut > 0:
+				at = cut
+				t.open = slices.Insert(t.open, whole+at, '\n')
+			}
+			if at <= 0 {
+				break
+			}
+			whole += at + 1
 		}
-		at := bytes.LastIndexByte(rest[:min(len(rest), t.width)], ' ')
-		if at <= 0 {
-			break // a long word
+		if whole == 0 {
+			continue
 		}
-		rest[at] = '\n'
-		whole += at + 1
+		if _, err := t.line.Write(t.open[:whole]); err != nil {
+			return 0, err
+		}
+		t.open = append(t.open[:0], t.open[whole:]...)
 	}
-	if whole == 0 {
-		return len(p), nil
+	return len(p), nil
+}
+
+// wordCut is where to cut a word that is too long, not within a character or a style of ours; 0 where it is not.
+func wordCut(word []byte) int {
+	const longestStyle = 8
+	if len(word) <= maxWord {
+		return 0
 	}
-	_, err := t.line.Write(t.open[:whole])
-	t.open = append(t.open[:0], t.open[whole:]...)
-	return len(p), err
+	at := maxWord
+	if esc := bytes.LastIndexByte(word[at-longestStyle:at], '\x1b'); esc >= 0 {
+		at += esc - longestStyle
+	}
+	for at > 1 && !utf8.RuneStart(word[at]) {
+		at--
+	}
+	return at
 }

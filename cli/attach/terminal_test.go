@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -173,4 +174,22 @@ func TestAtATerminalLinesAreShownWhole(t *testing.T) {
 	_, err := screen.Write([]byte(strings.Repeat(" word", 30)))
 	require.NoError(t, err)
 	y.shown.await(t, `not word`)
+}
+
+// Something without a space or an end is shown all the same, and what waits to be shown has a bound.
+func TestAWordWithoutEndIsShownInPieces(t *testing.T) {
+	y := newTTY(t)
+	screen, restore := y.open(t.Context())
+	defer restore()
+	for range 64 {
+		_, err := screen.Write([]byte(strings.Repeat("\x1b[2m"+strings.Repeat("é", 500)+"\x1b[0m", 3)))
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(screen.(*terminal).open), maxWord)
+	}
+	y.shown.await(t, `éééé`)
+	_, err := screen.Write([]byte("\n" + strings.Repeat("x", 200) + " and more"))
+	require.NoError(t, err)
+	y.shown.await(t, `x\r\n`)
+	assert.True(t, utf8.ValidString(y.shown.String()))
+	assert.NotRegexp(t, `\x1b(\[\d?)?\r`, y.shown.String(), "no style is torn")
 }

@@ -23,6 +23,7 @@ const (
 	ExitWaiting     = 6   // --timeout was over; the run goes on
 	ExitUsage       = 64  // the command line is wrong (EX_USAGE)
 	ExitUnavailable = 69  // the cluster could not be asked: none, away, no Hearth in it, no right (EX_UNAVAILABLE)
+	ExitUnwritten   = 74  // what came of it could not be written to stdout (EX_IOERR); a run that was waited for has ended, or is there
 	ExitInterrupted = 130 // ended by Ctrl-C or SIGTERM; a run that was waited for goes on
 )
 

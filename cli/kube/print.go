@@ -1,7 +1,9 @@
 package kube
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -87,11 +89,24 @@ func (o *Output) Object(env *Env, object runtime.Object) error {
 	if err := typed(object); err != nil {
 		return err
 	}
-	print := func(o runtime.Object) error { return printer.PrintObj(o, ForPeople(env.Out)) }
+	out := &checked{to: ForPeople(env.Out)}
+	print := func(o runtime.Object) error { return cmp.Or(printer.PrintObj(o, out), out.failed) }
 	if *o.flags.OutputFormat == formatName && meta.IsListType(object) {
 		return meta.EachListItem(object, print)
 	}
 	return print(object)
+}
+
+// checked remembers what went wrong with writing, which some printers do not look at (-o name).
+type checked struct {
+	to     io.Writer
+	failed error
+}
+
+func (c *checked) Write(p []byte) (int, error) {
+	n, err := c.to.Write(p)
+	c.failed = cmp.Or(c.failed, err)
+	return n, err
 }
 
 // typed writes kind and version into an object and, of a list, into each: a client leaves them out.

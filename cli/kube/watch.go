@@ -42,11 +42,13 @@ type Watch struct {
 	seen   map[types.UID]*hearthv1.AgentRun
 	failed bool // the last try did
 	ever   bool // one did not
-	pause  wait.Backoff
+	// watched is set once a watch has begun: who may list may lack that right.
+	watched bool
+	pause   wait.Backoff
 }
 
 // Run watches until See says done; its error is then nil. What can never work is explained; a right that is missing is so only
-// before the first answer, for an API server that starts refuses what it will allow.
+// before the first watch, for an API server that starts refuses what it will allow.
 func (w *Watch) Run(ctx context.Context, e *Env) error {
 	c, err := e.Client()
 	if err != nil {
@@ -64,7 +66,7 @@ func (w *Watch) Run(ctx context.Context, e *Env) error {
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil && (!w.ever && final(err) || meta.IsNoMatchError(err)):
+		case err != nil && (!w.watched && final(err) || meta.IsNoMatchError(err)):
 			return e.Explain(err)
 		case err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err):
 			w.trouble(err)
@@ -101,7 +103,6 @@ func (w *Watch) once(ctx context.Context) (done bool, err error) {
 	if err := w.client.List(ctx, &list, w.Options...); err != nil {
 		return false, err
 	}
-	w.trouble(nil)
 	if w.listed(&list) {
 		return true, nil
 	}
@@ -114,6 +115,8 @@ func (w *Watch) once(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	w.trouble(nil)
+	w.watched = true
 	defer events.Stop()
 	for event := range events.ResultChan() {
 		if done, err := w.event(event); done || err != nil {

@@ -116,12 +116,12 @@ func survives(t *testing.T) {
 		},
 	}
 	require.NoError(t, w.Run(t.Context(), env))
-	assert.Equal(t, []string{"z0 gone", "a1", "b1", "listed", "a2", "away", "back", "b1 gone", "a3", "away", "back", "c1", "c1 gone", "a9"}, told)
+	assert.Equal(t, []string{"z0 gone", "a1", "b1", "listed", "a2", "away", "b1 gone", "a3", "c1", "back", "c1 gone", "a9"}, told)
 }
 
 // What asking again does not change is said at once.
 func TestAWatchThatIsForbiddenEnds(t *testing.T) {
-	for _, s := range []step{{listErr: forbidden}, {listErr: apierrors.NewUnauthorized("who?")}} {
+	for _, s := range []step{{listErr: forbidden}, {listErr: apierrors.NewUnauthorized("who?")}, {watchErr: forbidden}} { // or may list only
 		env := chosen(t)
 		env.Use(&played{steps: []step{s}})
 		err := (&Watch{See: func(*hearthv1.AgentRun, bool) bool { return false }}).Run(t.Context(), env)

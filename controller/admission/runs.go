@@ -10,6 +10,7 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -186,8 +187,8 @@ func (r *runs) resolve(ctx context.Context, reader client.Reader, namespace stri
 
 // get is the Agent, nil when there is none.
 func get(ctx context.Context, reader client.Reader, namespace, name string) (*v1alpha1.Agent, error) {
-	if name == "" {
-		return nil, nil //nolint:nilnil // no Agent, and no error: the name was not given
+	if name == "" || len(path.IsValidPathSegmentName(name)) > 0 {
+		return nil, nil //nolint:nilnil // no Agent, and no error: the name was not given, or can be nobody's
 	}
 	var agent v1alpha1.Agent
 	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &agent)

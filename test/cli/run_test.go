@@ -48,6 +48,7 @@ func TestARefusalSaysWhatToDoNext(t *testing.T) {
 		says []string
 	}{
 		{[]string{"run", "reviewr"}, []string{"the run was refused, and not created\n  spec.agentRef.name: ", "\n  next: did you mean reviewer?\n"}},
+		{[]string{"run", "x/y"}, []string{"  spec.agentRef.name: "}},
 		{[]string{"run", "zzzzzzzzz"}, []string{"next: hearth agents -n " + w.namespace + " lists the agents"}},
 		{[]string{"run", "reviewer"}, []string{"  spec.parameters: ", "change", "next: -p NAME=VALUE; kubectl describe agent reviewer -n " + w.namespace}},
 		{[]string{"run", "reviewer", "-p", "change=s3cret", "-p", "nosuch=s3cret"}, []string{"  spec.parameters: ", "nosuch"}},
@@ -93,6 +94,31 @@ func TestRunWaitsAndPrintsTheOutput(t *testing.T) {
 	again := w.hearth("wait", run.Name).exits(0)
 	assert.Equal(t, output, again.out.String(), "a run that has ended is ended at once")
 	assert.Equal(t, run.Name+" Succeeded", w.hearth("wait", "run/"+run.Name, "-o", "jsonpath={.metadata.name} {.status.phase}").exits(0).out.String())
+}
+
+// A disk that is full hides no run: who does not know of it makes another. That the output is not written is no failure of the run.
+func TestWhatCannotBeWrittenIsSaid(t *testing.T) {
+	w := newWorld(t)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer func() { _ = full.Close() }()
+	w.plays(w.made("over"), hearthv1.PhaseSucceeded, hearthv1.ReasonCompleted, "", ended("words"))
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"run", "reviewer", "-p", "change=x", "--name", "one"}, "agentrun.hearth.dev/one created\n"},
+		{[]string{"run", "reviewer", "-p", "change=x", "--name", "two", "-o", "name"}, "agentrun.hearth.dev/two created\n"},
+		{[]string{"wait", "over"}, "over: Succeeded/Completed"},
+		{[]string{"wait", "over", "-o", "json"}, "over: Succeeded/Completed"},
+	} {
+		p := w.command("hearth", append(c.args, "-n", w.namespace)...)
+		p.Stdout = full
+		require.NoError(t, p.Start())
+		said := p.exits(74).err.String()
+		assert.Contains(t, said, c.says)
+		assert.Contains(t, said, "what came of it could not be written: ")
+	}
 }
 
 // R55: how a run ended is the exit code, the first four as harness run has them (SPEC.md, Harness).

@@ -82,7 +82,7 @@ const (
 	writes    = "hearth_journal_write_seconds_count"
 )
 
-// SPEC.md, Metrics: each of them moves as its row says, and none of them names a run, a Pod, a session or a goal.
+// SPEC.md, Metrics of the harness: each of them moves as its row says, and none of them names a run, a Pod, a session or a goal.
 func TestEveryMetricMovesAsTheTableSays(t *testing.T) {
 	p := newPlace(t)
 	p.env = []string{envView + "=" + viewKey, envSteer + "=" + steerKey}
@@ -185,7 +185,7 @@ func (b *booted) strange(path string) {
 	assert.Equal(b.t, http.StatusBadRequest, answer.StatusCode)
 }
 
-// SPEC.md, Metrics and Permissions: by whom a question was answered.
+// SPEC.md, Metrics of the harness and Permissions: by whom a question was answered.
 func TestPermissionDecisionsAreCountedByWhoDecided(t *testing.T) {
 	for name, c := range map[string]struct {
 		args    []string
@@ -236,7 +236,7 @@ func (a *attached) answer(nth string) {
 		[]byte(`{"jsonrpc":"2.0","id":`+id[1]+`,"result":{"outcome":{"outcome":"selected","optionId":"`+options[n][1]+`"}}}`)))
 }
 
-// SPEC.md, Metrics: the exemplar of a turn is its trace, where that is kept, for who asks for OpenMetrics.
+// SPEC.md, Metrics of the harness: the exemplar of a turn is its trace, where that is kept, for who asks for OpenMetrics.
 func TestATurnIsAnExemplarOfItsTrace(t *testing.T) {
 	const open = "application/openmetrics-text; version=1.0.0"
 	b := newPlace(t).ready()
@@ -259,7 +259,7 @@ func TestAOneShotRunServesItsMetrics(t *testing.T) {
 	assert.Equal(t, exitOK, b.code(), b.log.String())
 }
 
-// SPEC.md, Metrics: work is worth more than its metrics.
+// SPEC.md, Metrics of the harness: work is worth more than its metrics.
 func TestAHarnessWorksWithoutItsMetrics(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -130,11 +129,7 @@ func (s *signals) interrupted(ctx context.Context, of []journal.Unfinished) {
 func traceOf(environ []string) trace.SpanContext {
 	parent, _ := lookup(environ, envTraceParent)
 	state, _ := lookup(environ, envTraceState)
-	sc, err := tracing.Parse(parent, state)
-	if errors.Is(err, tracing.ErrState) {
-		sc, _ = tracing.Parse(parent, "")
-	}
-	return sc
+	return tracing.Take(parent, state)
 }
 
 // Names of OpenTelemetry's convention for contexts in environment variables.

@@ -41,7 +41,7 @@ func TestATraceIsKeptWithItsAttempt(t *testing.T) {
 	assert.Empty(t, mustOpen(t, dir).Unfinished(), "they are told of once")
 }
 
-// SPEC.md, Metrics: every durable write is told of once, with the time that it took; one that failed is not.
+// SPEC.md, Metrics of the harness: every durable write is told of once, with the time that it took; one that failed is not.
 func TestWritesAreTimed(t *testing.T) {
 	c := newClock()
 	var wrote []string

@@ -29,13 +29,7 @@ func remembered(sc trace.SpanContext) journal.Trace {
 }
 
 // Recall is a context that the journal kept; zero where it kept none.
-func Recall(t journal.Trace) trace.SpanContext {
-	sc, err := tracing.Parse(t.Parent, t.State)
-	if err != nil { // written by nobody of ours
-		return trace.SpanContext{}
-	}
-	return sc
-}
+func Recall(t journal.Trace) trace.SpanContext { return tracing.Take(t.Parent, t.State) }
 
 // log names the attempt that is told of, with its run as far as that is known, and the trace that it belongs to.
 func (s *Server) log(key journal.Key, run wire.RunRef, in trace.SpanContext) *slog.Logger {

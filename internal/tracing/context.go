@@ -77,28 +77,22 @@ func Format(sc trace.SpanContext) (parent, state string) {
 	return fmt.Sprintf("%s-%s-%s-%s", version, sc.TraceID(), sc.SpanID(), sc.TraceFlags()&(trace.FlagsSampled|trace.FlagsRandom)), state
 }
 
-// FromHeaders is the context of a request. A malformed one is none, and a malformed state is dropped, as W3C Trace Context has it:
-// a request is never refused for its trace.
+// Take is the context that somebody hands over. A malformed one is none, and a malformed state is dropped, as W3C Trace Context has it.
+func Take(parent, state string) trace.SpanContext {
+	sc, err := Parse(parent, state)
+	if errors.Is(err, ErrState) {
+		sc, _ = Parse(parent, "")
+	}
+	return sc
+}
+
+// FromHeaders is the context of a request, as Take has it: a request is never refused for its trace.
 func FromHeaders(h http.Header) trace.SpanContext {
 	parents := h.Values(Parent)
 	if len(parents) != 1 {
 		return trace.SpanContext{}
 	}
-	sc, err := Parse(parents[0], strings.Join(h.Values(State), ","))
-	if errors.Is(err, ErrState) {
-		sc, _ = Parse(parents[0], "")
-	}
-	return sc
-}
-
-// Inject sets the headers of a request to the context of ctx, if there is one.
-func Inject(ctx context.Context, h http.Header) {
-	parent, state := Format(trace.SpanContextFromContext(ctx))
-	for name, value := range map[string]string{Parent: parent, State: state} {
-		if value != "" {
-			h.Set(name, value)
-		}
-	}
+	return Take(parents[0], strings.Join(h.Values(State), ","))
 }
 
 // Under makes a context the remote parent of what is begun with the returned one; the zero context changes nothing.

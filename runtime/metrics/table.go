@@ -1,4 +1,4 @@
-// Package metrics is what a harness tells Prometheus (SPEC.md, Metrics): one table of names, the collectors made of it, and the
+// Package metrics is what a harness tells Prometheus (SPEC.md, Metrics of the harness): one table of names, the collectors made of it, and the
 // listener that serves them. No label holds a run, a Pod, a session or a person.
 package metrics
 

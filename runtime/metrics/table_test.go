@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// SPEC.md, Metrics: names as Prometheus wants them, and no label whose values have no bound.
+// SPEC.md, Metrics of the harness: names as Prometheus wants them, and no label whose values have no bound.
 func TestTheTableIsSound(t *testing.T) {
 	bounded := []string{"component", "version", "revision", "goversion", "outcome", "reason", "decision", "by", "access", "transport", "state", "endpoint", "code"}
 	seen := map[string]bool{}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/hearthdev/hearth/internal/gate"
 )
 
 // What one server serves at most. A person has a few windows open; whoever wants more waits.
@@ -29,7 +31,7 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 func (s *site) server() *http.Server {
 	server := &http.Server{
 		Handler: s.guard(s.routes()), MaxHeaderBytes: maxHeaderBytes, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout,
-		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, ErrorLog: slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
+		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, ConnContext: gate.With, ErrorLog: slog.NewLogLogger(s.options.Log.Handler(), slog.LevelDebug),
 	}
 	server.RegisterOnShutdown(s.stop)
 	return server

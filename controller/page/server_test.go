@@ -25,7 +25,7 @@ func (g *stage) serve(t *testing.T) string {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server, done := g.server(), make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
+	go func() { done <- server.Serve(bounded(listener)) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -53,6 +53,26 @@ func ask(t *testing.T, method, url string, change func(*http.Request)) reply {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })
 	return reply{code: response.StatusCode, header: response.Header, body: response.Body}
+}
+
+// Who opens connections and asks for nothing keeps nobody out.
+func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
+	url := playedStage(t).serve(t)
+	for range maxConnections + 8 {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nX: ")
+		require.NoError(t, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), readHeaderTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/", nil)
+	require.NoError(t, err)
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	require.NoError(t, err)
+	_ = response.Body.Close()
+	assert.Equal(t, http.StatusOK, response.StatusCode)
 }
 
 func TestThePageOnlyReads(t *testing.T) {

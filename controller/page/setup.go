@@ -8,7 +8,6 @@ import (
 	"net"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/internal/gate"
 )
 
 // Options of SetupWithManager. Address, Replica, Now and Log are required.
@@ -57,9 +57,12 @@ func SetupWithManager(mgr ctrl.Manager, o Options) error {
 	}
 	server := s.server()
 	return mgr.Add(&manager.Server{
-		Name: "status page", Server: server, Listener: netutil.LimitListener(listener, maxConnections), ShutdownTimeout: ptr.To(closeTimeout),
+		Name: "status page", Server: server, Listener: bounded(listener), ShutdownTimeout: ptr.To(closeTimeout),
 	})
 }
+
+// bounded is a listener whose connections have a bound that keeps nobody out: one more makes the oldest give way.
+func bounded(listener net.Listener) net.Listener { return gate.New(listener, maxConnections) }
 
 // follow fills the index from the cache. What it gives tells whether the index has everything that was there at the beginning.
 func follow(c cache.Cache, x *index) (synced func() bool, err error) {

@@ -238,6 +238,8 @@ func TestABadValueIsRefusedByItsName(t *testing.T) {
 		"networkPolicy.agents=true":   "networkPolicy.agents: expected `namespaces`",
 		"podLabels.app=1":             "at '/podLabels/app': ",
 		"affinity.nodeAffinities.a=b": "at '/affinity': additional properties 'nodeAffinities' not allowed",
+		"image=null":                  "missing property 'image'",
+		"priorityClassName=x: y":      "at '/priorityClassName': ",
 	} {
 		t.Run(value, func(t *testing.T) {
 			out, err := helm(t, "template", "hearth", chartDir(root), "--set", value)

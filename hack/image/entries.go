@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"archive/tar"
 	"context"
 	"crypto/sha256"
@@ -83,9 +84,12 @@ func (t tree) addParents() {
 }
 
 func (t tree) addLibraries(ctx context.Context, binary string) error {
-	out, err := exec.CommandContext(ctx, "ldd", binary).CombinedOutput() // #nosec G204 -- an input of the build
+	ldd := exec.CommandContext(ctx, "ldd", binary) // #nosec G204 -- an input of the build
+	var said bytes.Buffer                         // a shell's warning about its locale, say
+	ldd.Stderr = &said
+	out, err := ldd.Output()
 	if err != nil {
-		return fmt.Errorf("ldd %s: %w: %s", binary, err, out)
+		return fmt.Errorf("ldd %s: %w: %s%s", binary, err, out, said.Bytes())
 	}
 	libraries, err := parseLdd(string(out))
 	if err != nil {

@@ -63,11 +63,11 @@ type pod struct {
 	keys challenge.Keys
 	args []string
 	cmd  *exec.Cmd
-	log  *text
 	boot wire.ChallengeAnswer
 	name string
 
 	mu    sync.Mutex
+	log   *text // of this boot; who follows dials while the next one begins
 	conns []net.Conn
 	state error // of Check
 	dials int
@@ -87,17 +87,20 @@ func newPod(t *testing.T, args ...string) *pod {
 // start boots the harness; after kill it is the next boot of the same Pod.
 func (p *pod) start() {
 	p.t.Helper()
-	p.log = newText()
+	log := newText()
+	p.mu.Lock()
+	p.log = log
+	p.mu.Unlock()
 	p.cmd = exec.CommandContext(context.WithoutCancel(p.t.Context()), binary, append(append([]string{"serve"}, p.args...), "--", agenttest.Build(p.t))...)
 	p.cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "POD_NAMESPACE=team", "POD_NAME=" + p.name, "POD_UID=" + podUID, "HEARTH_DELIVERY_TOKEN=" + token,
 		"HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_DELIVERY_LISTEN=127.0.0.1:0", "HEARTH_METRICS_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + p.dir,
 		"HEARTH_ACP_VIEW_KEY=" + viewKey, "HEARTH_ACP_STEER_KEY=" + steerKey, "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
 	}
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = p.log, p.log, 5*time.Second
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = log, log, 5*time.Second
 	require.NoError(p.t, p.cmd.Start())
 	p.t.Cleanup(p.kill)
-	p.log.await(p.t, `acp: listening`)
+	log.await(p.t, `acp: listening`)
 	p.boot = wire.ChallengeAnswer{}
 	p.call(wire.ChallengePath, wire.ChallengeRequest{APIVersion: wire.APIVersion, Target: wire.Target{Name: p.name, UID: podUID}}, &p.boot)
 }
@@ -107,7 +110,15 @@ func (p *pod) kill() {
 	_ = p.cmd.Wait()
 }
 
-func (p *pod) addr() string { return p.log.await(p.t, `acp: listening"? addr=(\S+)`) }
+func (p *pod) addr() string { return p.said(`acp: listening"? addr=(\S+)`) }
+
+// said waits for what this boot says.
+func (p *pod) said(pattern string) string {
+	p.mu.Lock()
+	log := p.log
+	p.mu.Unlock()
+	return log.await(p.t, pattern)
+}
 
 // call sends one authenticated POST.
 func (p *pod) call(target string, body, into any) {
@@ -117,7 +128,7 @@ func (p *pod) call(target string, body, into any) {
 	nonce, err := challenge.New(rand.Reader)
 	require.NoError(p.t, err)
 	asked := challenge.Request{Method: http.MethodPost, Target: target, PodName: p.name, PodUID: podUID, Boot: p.boot.Boot, Challenge: nonce, Body: encoded}
-	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, "https://"+p.log.await(p.t, `delivery: listening"? addr=(\S+)`)+target, bytes.NewReader(encoded))
+	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, "https://"+p.said(`delivery: listening"? addr=(\S+)`)+target, bytes.NewReader(encoded))
 	require.NoError(p.t, err)
 	r.Host = p.name
 	r.Header.Set(wire.HeaderChallenge, nonce)

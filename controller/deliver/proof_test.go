@@ -40,8 +40,9 @@ func TestOnlyNotFoundProvesAbsence(t *testing.T) {
 		run := w.deliver("run", harness.HoldPrefix+goal)
 		w.reasonIs(run, hearthv1.ReasonRunning)
 		var reads atomic.Int32
+		lost := "/pods/" + x.pod.Name // the Pod itself is written below, while the controller reads
 		p.denies(func(path string) bool {
-			is := strings.HasSuffix(path, "/pods/"+x.pod.Name)
+			is := strings.HasSuffix(path, lost)
 			if is {
 				reads.Add(1)
 			}
@@ -66,8 +67,9 @@ func TestOnlyNotFoundProvesAbsence(t *testing.T) {
 		p := w.controller()
 		run := w.deliver("run", harness.HoldPrefix+goal)
 		w.reasonIs(run, hearthv1.ReasonRunning)
+		deleted := "/agentruns/" + run.Name
 		p.denies(func(path string) bool {
-			is := strings.HasSuffix(path, "/agentruns/"+run.Name)
+			is := strings.HasSuffix(path, deleted)
 			if is {
 				reads.Add(1)
 			}

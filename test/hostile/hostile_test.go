@@ -19,6 +19,9 @@ const (
 // R31, R57, row 40: one process endures all of it, one after the other. During each attack every probe passes and work is
 // delivered; afterwards its connections, files and goroutines are those of before. With -v it prints what each attack cost.
 func TestTheHarnessSurvivesHostileClients(t *testing.T) {
+	if raced {
+		t.Skip("the harness that is attacked is a program that is built without the race detector")
+	}
 	moreFiles(t)
 	var rows []row
 	defer func() { table(t, rows) }()

@@ -5,7 +5,6 @@ package e2e
 import (
 	"encoding/json"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -23,9 +22,7 @@ import (
 // TestDoctor: what a person breaks is what hearth doctor says, in kubelet's words, and a healthy Agent takes a test run (R55).
 func TestDoctor(t *testing.T) {
 	t.Parallel()
-	binary := filepath.Join(t.TempDir(), "hearth")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/hearth").CombinedOutput()
-	require.NoError(t, err, string(out))
+	binary := commandLine(t)
 	r := newRoom(t, "doctor")
 	r.readyAgent(reviewer, nil)
 
@@ -60,9 +57,7 @@ func TestDoctor(t *testing.T) {
 // TestDoctorAfterSecretsWereDeleted: the quota keeps the replacement's Pod away, so that what was lost can be looked at.
 func TestDoctorAfterSecretsWereDeleted(t *testing.T) {
 	t.Parallel()
-	binary := filepath.Join(t.TempDir(), "hearth")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/hearth").CombinedOutput()
-	require.NoError(t, err, string(out))
+	binary := commandLine(t)
 	r := newRoom(t, "doctor-secrets")
 	r.readyAgent(reviewer, nil)
 	require.NoError(t, suite.Client.Create(t.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "one-pod"},

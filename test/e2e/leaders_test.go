@@ -24,7 +24,7 @@ import (
 )
 
 // streamEvery is how often a run is made while leaders change.
-const streamEvery = 400 * time.Millisecond
+const streamEvery = 800 * time.Millisecond
 
 // TestLeadersChangeUnderLoad: of two controllers the one that leads goes, by deletion and by SIGKILL, while runs come in all the time.
 // While it leaves in peace no run is refused; each run that was stored is recorded once and has one side effect.
@@ -34,7 +34,7 @@ func TestLeadersChangeUnderLoad(t *testing.T) {
 	r.agent(reviewer, func(spec *hearthv1.AgentSpec) { spec.Runtime.Delivery.Concurrency = 4 })
 	r.waitReady(reviewer)
 	s := r.stream()
-	for _, deleted := range []bool{true, false, true} {
+	for _, deleted := range []bool{true, false} {
 		r.waitControllers(2)
 		leader := r.leader(t.Context())
 		require.NotNil(t, leader, "one of the controllers leads")
@@ -47,7 +47,7 @@ func TestLeadersChangeUnderLoad(t *testing.T) {
 		}
 		r.wait("another leader than "+leader.Name, patiently, func(ctx context.Context) (bool, string, error) {
 			now := r.leader(ctx)
-			return now != nil && now.UID != leader.UID && s.count() > made+3, fmt.Sprintf("%d runs made", s.count()), nil
+			return now != nil && now.UID != leader.UID && s.count() > made+2, fmt.Sprintf("%d runs made", s.count()), nil
 		})
 	}
 	r.waitControllers(2)
@@ -59,7 +59,7 @@ func TestLeadersChangeUnderLoad(t *testing.T) {
 		assert.Zero(t, run.Status.Delivery.Losses, name)
 		r.once(name)
 	}
-	t.Logf("%d runs while three leaders went", len(names))
+	t.Logf("%d runs while two leaders went", len(names))
 }
 
 // leader is the Pod whose name the lease has.

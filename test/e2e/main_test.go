@@ -6,8 +6,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,6 +55,9 @@ var suite struct {
 	apart []span
 	// model is the scripted model's address, modelNamespace where it runs.
 	model, modelNamespace string
+	// cli is where buildCLI, which does it once, puts cmd/hearth.
+	cli      string
+	buildCLI func() error
 }
 
 func TestMain(m *testing.M) {
@@ -74,7 +79,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	fmt.Fprintf(os.Stderr, "e2e: ready after %s\n", time.Since(started).Round(time.Second))
-	code := m.Run()
+	code := withCLI(m.Run)
 	if !rightsWereUsed(suite.root, suite.since) {
 		code = 1
 	}
@@ -83,6 +88,25 @@ func TestMain(m *testing.M) {
 	}
 	stop()
 	os.Exit(code)
+}
+
+// withCLI runs the cases with a place for cmd/hearth, which the first one that wants it builds.
+func withCLI(run func() int) int {
+	dir, err := os.MkdirTemp("", "hearth-e2e-")
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "e2e: %v\n", err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	suite.cli = filepath.Join(dir, "hearth")
+	suite.buildCLI = sync.OnceValue(func() error {
+		out, err := exec.Command("go", "build", "-o", suite.cli, "../../cmd/hearth").CombinedOutput() //nolint:gosec,noctx // the project's own program, for every case
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	})
+	return run()
 }
 
 // setup brings up what is missing and shows what it waits for.

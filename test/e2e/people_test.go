@@ -28,9 +28,7 @@ import (
 func TestPeopleAtADeliveredRun(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "people")
-	binary := filepath.Join(t.TempDir(), "hearth")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/hearth").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	binary := commandLine(t)
 	r.readyAgent(reviewer, func(spec *hearthv1.AgentSpec) { spec.Runtime.Permissions.Policy = hearthv1.PermissionAsk })
 	for person, secret := range map[string]string{"steers": reviewer + "-acp-steer", "watches": reviewer + "-acp-view"} {
 		r.grantConnect(person, secret)

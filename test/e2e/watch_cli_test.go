@@ -25,9 +25,7 @@ import (
 func TestPeopleWatchRunsFromTheCommandLine(t *testing.T) {
 	t.Parallel()
 	r := newRoom(t, "watching")
-	binary := filepath.Join(t.TempDir(), "hearth")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "../../cmd/hearth").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	binary := commandLine(t)
 	r.readyAgent(reviewer, nil)
 	r.task(worker, nil)
 	r.waitReady(worker)
@@ -63,6 +61,13 @@ func TestPeopleWatchRunsFromTheCommandLine(t *testing.T) {
 	stranger := r.hearth(binary, "stranger", "logs", "served")
 	assert.Error(t, stranger.cmd.Wait())
 	assert.Contains(t, stranger.err.String(), "forbidden")
+}
+
+// commandLine is cmd/hearth, built once for all cases.
+func commandLine(t *testing.T) string {
+	t.Helper()
+	require.NoError(t, suite.buildCLI())
+	return suite.cli
 }
 
 // process is the CLI at work.

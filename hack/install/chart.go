@@ -22,6 +22,7 @@ var groups = map[string]string{
 	"grant":                "namespaced/grant",
 	"networkpolicy-agents": "networkpolicy/agents",
 	"networkpolicy-system": "networkpolicy/system",
+	"monitoring":           "prometheus",
 }
 
 // namespacedRole takes the place of the ClusterRole in rbac where only a few namespaces are served.

@@ -154,6 +154,16 @@ patches:
 	same(t, want, rendered(t, withoutCRDs+"namespaces: [team-a, team-b]\nadHoc: true\nnetworkPolicy: {system: true, agents: true}"))
 }
 
+func TestTheChartWithPageAndMonitoringIsWhatTheComponentsMake(t *testing.T) {
+	want := kustomized(t, overlay(t, "resources: [../../../config, ../../../config/prometheus]\ncomponents: [../../../config/page]\n"))
+	for _, kind := range []string{"agents", "agentruns"} {
+		delete(want, "CustomResourceDefinition /"+kind+".hearth.dev")
+	}
+	require.Contains(t, toText(t, want["Deployment hearth-system/hearth-controller"]), "--page-bind-address=127.0.0.1:8090")
+	require.Contains(t, want, "PrometheusRule hearth-system/hearth")
+	same(t, want, rendered(t, withoutCRDs+"page: {enabled: true}\nmonitoring: {enabled: true}"))
+}
+
 func toText(t *testing.T, value any) string {
 	t.Helper()
 	text, err := yaml.Marshal(value)
@@ -180,6 +190,7 @@ replicas: 3
 logLevel: debug
 env: [{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: "http://c:4318"}]
 networkPolicy: {system: true, monitoringNamespace: watchers}
+monitoring: {enabled: true, labels: {release: theirs}}
 resources: {limits: {memory: 1Gi}}
 priorityClassName: high
 nodeSelector: {disk: ssd}
@@ -197,6 +208,9 @@ podAnnotations: {pod: annotated}
 		"pod: labelled", "pod: annotated",
 	} {
 		assert.Contains(t, text, want)
+	}
+	for _, key := range []string{"PrometheusRule hearth-system/hearth", "PodMonitor hearth-system/hearth-controller", "PodMonitor hearth-system/hearth-harness"} {
+		assert.Equal(t, "theirs", all[key]["metadata"].(object)["labels"].(object)["release"], key)
 	}
 	for key, o := range all {
 		metadata := o["metadata"].(object)
@@ -236,6 +250,8 @@ func TestABadValueIsRefusedByItsName(t *testing.T) {
 		"crds.keep=perhaps":           "at '/crds/keep': ",
 		"env[0].value=x":              "at '/env/0': missing property 'name'",
 		"networkPolicy.agents=true":   "networkPolicy.agents: expected `namespaces`",
+		"page.on=true":                "at '/page': additional properties 'on' not allowed",
+		"monitoring.enabled=perhaps":  "at '/monitoring/enabled': ",
 		"podLabels.app=1":             "at '/podLabels/app': ",
 		"affinity.nodeAffinities.a=b": "at '/affinity': additional properties 'nodeAffinities' not allowed",
 		"image=null":                  "missing property 'image'",

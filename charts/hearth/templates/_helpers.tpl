@@ -24,12 +24,13 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{ toYaml .object }}
 {{ end -}}
 
-{{- /* The objects of files/, in the release's namespace instead of hearth-system. Takes root and glob; namespace is for those that name none. */ -}}
+{{- /* The objects of files/, in the release's namespace instead of hearth-system. Takes root and glob; namespace is for those that name none, labels are more labels. */ -}}
 {{- define "hearth.files" -}}
 {{- range $path, $_ := .root.Files.Glob .glob -}}
 {{- $text := $.root.Files.Get $path | replace "hearth-system" $.root.Release.Namespace | replace "name: monitoring}" (printf "name: %s}" $.root.Values.networkPolicy.monitoringNamespace) -}}
 {{- $object := fromYaml $text -}}
 {{- if $.namespace }}{{ $_ := set $object.metadata "namespace" $.namespace }}{{ end -}}
+{{- if $.labels }}{{ $_ := set $object.metadata "labels" (merge (dict) ($object.metadata.labels | default dict) $.labels) }}{{ end -}}
 {{ include "hearth.object" (dict "root" $.root "object" $object) }}
 {{- end -}}
 {{- end -}}

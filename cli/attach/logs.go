@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	corev1 "k8s.io/api/core/v1"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/cli/acp"
@@ -130,12 +129,17 @@ func (l *Logs) attempt(ctx context.Context, p place) error {
 	switch err := l.Archive.Check(ctx, p.pod); {
 	case errors.Is(err, forward.ErrGone):
 		return forward.Finally(fmt.Errorf("%w, and with it what was said there; the run's output and end are in its record", err))
-	case errors.As(err, &phase) && (phase.Phase == corev1.PodSucceeded || phase.Phase == corev1.PodFailed):
+	case errors.As(err, &phase) && over(err):
 		return l.log(ctx, p)
 	case err != nil:
 		return l.Archive.Judge(err)
 	}
-	return l.transcript(ctx, p)
+	at := l.After
+	err := l.transcript(ctx, p)
+	if l.After == at && errors.As(err, &phase) && over(err) { // the Pod ended when it was about to be asked
+		return l.log(ctx, p)
+	}
+	return err
 }
 
 // log prints a Pod's log.

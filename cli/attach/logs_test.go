@@ -3,6 +3,7 @@ package attach
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -108,6 +109,35 @@ func (s shelf) Get(context.Context, forward.Pod, string) (*http.Response, error)
 
 func (s shelf) Log(context.Context, forward.Pod) (io.ReadCloser, error) {
 	return io.NopCloser(strings.NewReader(s.log)), nil
+}
+
+// closing is the Pod of a run that just ended: it is Running for the first look, and answers no more.
+type closing struct {
+	shelf
+	looks *int
+}
+
+func (c closing) Check(ctx context.Context, p forward.Pod) error {
+	if *c.looks++; *c.looks <= 2 {
+		return nil
+	}
+	return c.shelf.Check(ctx, p)
+}
+
+func (c closing) Get(context.Context, forward.Pod, string) (*http.Response, error) {
+	return nil, errors.New("pod not found")
+}
+
+// A one-shot run's record may be there before its Pod's phase says that it ended.
+func TestAPodThatEndsBeforeItCanBeAskedHasALogStill(t *testing.T) {
+	run := &hearthv1.AgentRun{}
+	run.Name, run.UID, run.Spec.AgentRef.Name = "fix-1", "uid", "fixer"
+	run.Status.PodName, run.Status.PodUID, run.Status.Phase = "fix-1", "pod", hearthv1.PhaseRunning
+	pod := shelf{state: &forward.NotRunning{Pod: "fix-1", Phase: corev1.PodSucceeded}, log: "the answer"}
+	out, said, err := printed(t, &Logs{Archive: closing{pod, new(int)}, RetryFor: time.Minute}, recorded(run).Run)
+	require.NoError(t, err)
+	assert.Equal(t, "the answer", out)
+	assert.Contains(t, said, "this is its log")
 }
 
 // What cannot be printed is said with its reason; a Pod that has ended has a log still, and it is said that it is one.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
@@ -51,6 +52,13 @@ func TestPeopleWatchRunsFromTheCommandLine(t *testing.T) {
 			assert.Contains(t, follows.err.String(), "the first words", "the view of --follow is on stderr")
 			require.NotNil(t, run.Status.Output)
 			assert.Equal(t, strings.TrimSpace(run.Status.Output.Value), strings.TrimSpace(follows.out.String()), "the output is on stdout")
+			if c.agent == worker {
+				r.wait("Pod "+c.run+" to have ended", shortly, func(ctx context.Context) (bool, string, error) {
+					var pod corev1.Pod
+					err := suite.Client.Get(ctx, r.key(c.run), &pod)
+					return err == nil && pod.Status.Phase == corev1.PodSucceeded, string(pod.Status.Phase), err
+				})
+			}
 
 			logs := r.hearth(binary, c.person, "logs", c.run)
 			logs.exits(0)

@@ -84,12 +84,14 @@ readiness-lag: setup ## print how long ACPReady stays True after an agent was ki
 cluster-test: setup ## a cluster comes up, serves, and leaves nothing (root; no cluster may be running)
 	@HEARTH_CLUSTER_TEST=1 go -C hack/cluster test -count=1 -v -timeout 10m -run 'TestAClusterServesPodsAndLeavesNothing|TestAFailed' ./e2e
 
-slow: setup ## what does not fit the time of every change: clusters killed at every step, every case against every wrong runtime, fuzzing (root; no cluster may be running)
+slow: setup ## what does not fit the time of every change: clusters killed at every step, every case against every wrong runtime, Helm, fuzzing (root; no cluster may be running)
 	@HEARTH_CLUSTER_TEST=1 go -C hack/cluster test -count=1 -v -timeout 30m ./e2e
 	@HEARTH_SLOW=1 go test -count=1 -timeout 30m -run TestAWrongRuntime ./test/conformance
 	@HEARTH_SLOW=1 HEARTH_GOOSE=$$(hack/goose/install.sh) go test -count=1 -timeout 30m -run 'ByEndpoint|HugeAnswer' ./runtime/standing
 	@goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); opencode=$$(test/peers/install.sh opencode); \
 	HEARTH_GOOSE=$$goose HEARTH_PEERS=$$peers HEARTH_OPENCODE=$$opencode HEARTH_REQUIRE_REAL=1 HEARTH_SLOW=1 go test -count=1 -timeout 15m ./test/peers
+	@HEARTH_SLOW=1 go test -tags e2e -count=1 -timeout 20m -v -run TestHelm ./test/e2e
+	@$(MAKE) cluster-down
 	@$(MAKE) fuzz release-check
 
 .PHONY: fuzz

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/hearthdev/hearth/test/cluster"
@@ -47,13 +48,19 @@ func TestTheCommandsOfTheDocumentation(t *testing.T) {
 	}
 }
 
-// environment is a reader's: kubectl and hearth in the PATH, and a kubeconfig of his own, whose namespace the commands set.
+// environment is a reader's: kubectl and hearth in the PATH, and the kubeconfig of make cluster-env, whose namespace the commands set
+// until the test ends. Where it is somebody's own, the commands have a copy.
 func environment(t *testing.T, node *cluster.Cluster, project string) []string {
 	t.Helper()
 	content, err := os.ReadFile(node.Kubeconfig)
 	require.NoError(t, err)
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, os.WriteFile(kubeconfig, content, 0o600))
+	kubeconfig := node.Kubeconfig
+	if os.Getenv("KUBECONFIG") == "" {
+		t.Cleanup(func() { assert.NoError(t, os.WriteFile(kubeconfig, content, 0o600)) })
+	} else {
+		kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+		require.NoError(t, os.WriteFile(kubeconfig, content, 0o600))
+	}
 	assets, err := exec.CommandContext(t.Context(), filepath.Join(project, "hack/cluster/cluster"), "assets").Output() //nolint:gosec // a script of ours
 	require.NoError(t, err)
 	path := strings.Join([]string{filepath.Join(project, "bin"), strings.TrimSpace(string(assets)), os.Getenv("PATH")}, ":")

@@ -36,7 +36,7 @@ func TestDoctor(t *testing.T) {
 	assert.Equal(t, tested.Run.Name, r.ended(tested.Run.Name, shortly).Name, "it stays")
 	assert.Contains(t, failed(r.doctor(binary, reviewer, "--system-namespace", r.namespace)), doctor.ControllerMissing)
 
-	for name, c := range map[string]struct {
+	broken := map[string]struct {
 		change func(*hearthv1.AgentSpec)
 		code   doctor.Code
 		saw    string
@@ -48,8 +48,11 @@ func TestDoctor(t *testing.T) {
 		"secret": {func(s *hearthv1.AgentSpec) {
 			s.Template.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "no-such-secret"}}}}
 		}, doctor.PodConfig, "no-such-secret"},
-	} {
+	}
+	for name, c := range broken {
 		r.agent(name, c.change)
+	}
+	for name, c := range broken {
 		r.finds(binary, name, c.saw, c.code)
 	}
 }

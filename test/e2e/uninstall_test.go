@@ -23,10 +23,9 @@ import (
 	"github.com/hearthdev/hearth/test/cluster"
 )
 
-// TestUninstall: with the commands of docs/install.md, by kubectl and by helm, an installation goes and its records stay, and with
-// them what runs; the next installation, by whichever of the two, picks them up. The last one takes everything with it.
+// TestUninstall: with the commands of docs/install.md an installation goes and its records stay, and with them what runs; the next
+// installation picks them up. The last one takes everything with it.
 func TestUninstall(t *testing.T) {
-	helm := helmProgram(t)
 	r := newRoom(t, "uninstall")
 	r.reinstalls(t)
 	r.watched.mayEnd()
@@ -40,18 +39,8 @@ func TestUninstall(t *testing.T) {
 	r.onlyRecordsAreLeft()
 	assert.NotEmpty(t, r.kubectl("get", "agentrun", "recorded", "-o", "name"))
 
-	chart := filepath.Join(suite.root, "charts", "hearth")
-	helm("install", "hearth", chart, "-n", cluster.SystemNamespace, "--create-namespace", "--take-ownership", "--wait", "--timeout", "2m")
-	helm("test", "hearth", "-n", cluster.SystemNamespace)
-	assert.Equal(t, standing, r.pod(reviewer).UID, "what ran goes on")
-	r.release(held)
-	again := r.hold(reviewer, "in-flight-again")
-	helm("uninstall", "hearth", "-n", cluster.SystemNamespace, "--wait", "--timeout", "2m")
-	administer(t, "delete", "namespace", cluster.SystemNamespace)
-	r.onlyRecordsAreLeft()
-
 	require.NoError(t, suite.Install(t.Context(), suite.root, suite.digests))
-	r.release(again)
+	r.release(held)
 	r.succeeds("after", reviewer)
 	assert.Equal(t, standing, r.pod(reviewer).UID)
 
@@ -67,6 +56,36 @@ func TestUninstall(t *testing.T) {
 		err := suite.Client.List(ctx, &pods, client.InNamespace(r.namespace))
 		return err == nil && len(pods.Items) == 0, "", err
 	})
+}
+
+// TestHelmFollowsAnotherInstallation, with the commands of docs/install.md: after kubectl took an installation away, helm installs, its
+// test passes, and what ran goes on; after helm uninstall only records are left, and what runs, which the next installation picks up.
+func TestHelmFollowsAnotherInstallation(t *testing.T) {
+	if os.Getenv("HEARTH_SLOW") == "" {
+		t.Skip("HEARTH_SLOW is not set: make slow does it")
+	}
+	helm := helmProgram(t)
+	r := newRoom(t, "helm")
+	r.reinstalls(t)
+	r.watched.mayEnd()
+	r.readyAgent(reviewer, nil)
+	standing := r.pod(reviewer).UID
+	held := r.hold(reviewer, "in-flight")
+	administer(t, "delete", "--ignore-not-found", "-f", filepath.Join(suite.root, "dist", "install.yaml"), "-l", "app.kubernetes.io/component!=records")
+
+	chart := filepath.Join(suite.root, "charts", "hearth")
+	helm("install", "hearth", chart, "-n", cluster.SystemNamespace, "--create-namespace", "--take-ownership", "--wait", "--timeout", "2m")
+	helm("test", "hearth", "-n", cluster.SystemNamespace)
+	assert.Equal(t, standing, r.pod(reviewer).UID, "what ran goes on")
+	r.release(held)
+	again := r.hold(reviewer, "in-flight-again")
+	helm("uninstall", "hearth", "-n", cluster.SystemNamespace, "--wait", "--timeout", "2m")
+	administer(t, "delete", "namespace", cluster.SystemNamespace)
+	r.onlyRecordsAreLeft()
+
+	require.NoError(t, suite.Install(t.Context(), suite.root, suite.digests))
+	r.release(again)
+	assert.Equal(t, standing, r.pod(reviewer).UID)
 }
 
 // administer is kubectl of no namespace.

@@ -22,6 +22,10 @@ import (
 // controllerUser is who the API server says the controller is.
 const controllerUser = "system:serviceaccount:" + cluster.SystemNamespace + ":" + cluster.ControllerAccount
 
+// seldom is used when the same is said twice of an object that did not change meanwhile, such as two times that a schedule missed: no case
+// can wait for that.
+var seldom = cluster.Right{Group: "events.k8s.io", Resource: "events", Verb: "patch"}
+
 // rightsWereUsed compares, after all cases, what config/ grants to the controller with what it asked for since then, by the API server's
 // audit log: nothing was refused to it, and it has no right that it did not use. Only the whole suite can tell; of a part it says that
 // nothing was evaluated.
@@ -56,13 +60,17 @@ func rightsWereUsed(root string, since time.Time) bool {
 	for _, request := range refused {
 		say("FAIL: refused: %s", request)
 	}
+	if i := slices.Index(unused, seldom); i >= 0 {
+		say("not needed this time: %s", seldom)
+		unused = slices.Delete(unused, i, i+1)
+	}
 	for _, right := range unused {
 		say("FAIL: granted and never used: %s", right)
 	}
 	if len(refused)+len(unused) > 0 {
 		return false
 	}
-	say("PASS: %d requests, none refused; each of the %d rights was used", len(events), len(rights))
+	say("PASS: %d requests, none refused; each of the %d rights was used, or is said above", len(events), len(rights))
 	return true
 }
 

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"archive/tar"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -85,7 +85,7 @@ func (t tree) addParents() {
 
 func (t tree) addLibraries(ctx context.Context, binary string) error {
 	ldd := exec.CommandContext(ctx, "ldd", binary) // #nosec G204 -- an input of the build
-	var said bytes.Buffer                         // a shell's warning about its locale, say
+	var said bytes.Buffer                          // a shell's warning about its locale, say
 	ldd.Stderr = &said
 	out, err := ldd.Output()
 	if err != nil {

@@ -28,7 +28,6 @@ import (
 	"github.com/hearthdev/hearth/controller/deliver"
 	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/controller/run"
-	deliveryclient "github.com/hearthdev/hearth/delivery/client"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/test/apiserver"
 	"github.com/hearthdev/hearth/test/harness"
@@ -52,8 +51,7 @@ func (w *world) controller() (stop func()) {
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	require.NoError(w.t, err)
-	loads, err := deliver.SetupWithManager(mgr, deliver.Options{Links: deliver.NewLinks(), Now: time.Now, Log: slog.New(slog.DiscardHandler),
-		Timeouts: deliveryclient.Timeouts{Dial: time.Second, Call: time.Second}})
+	loads, err := deliver.SetupWithManager(mgr, deliver.Options{Links: deliver.NewLinks(), Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(w.t, err)
 	require.NoError(w.t, (&agent.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Loads: loads, Events: mgr.GetEventRecorder("hearth"), Now: time.Now}).SetupWithManager(mgr))
 	require.NoError(w.t, (&run.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now, Random: rand.Reader}).SetupWithManager(mgr))

@@ -113,6 +113,8 @@ func (p *process) await(pattern string) {
 
 func (p *process) exits(code int) {
 	p.t.Helper()
+	late := time.AfterFunc(patiently, func() { _ = p.cmd.Process.Kill() })
+	defer late.Stop()
 	_ = p.cmd.Wait()
 	require.Equal(p.t, code, p.cmd.ProcessState.ExitCode(), "%s\n%s", p.out, p.err)
 }

@@ -121,10 +121,10 @@ build: ## the binaries, into bin/
 	@go build -ldflags '-s -w' -o bin/ ./cmd/... ./test/conformance/hearth-conformance
 
 # What images are called in the install manifest and the chart.
-REGISTRY ?= localhost
+export REGISTRY ?= localhost
 .PHONY: release release-check
 release: ## everything that a release has, into dist/release (VERSION=v0.2.0, REGISTRY= where the images will be)
-	@hack/release/release -version '$(VERSION)' -registry '$(REGISTRY)'
+	@hack/release/release -version "$${VERSION:-}" -registry "$${REGISTRY:-}"
 
 release-check: ## two releases of the same commit, made apart, are the same bytes (FRESH=1: the second compiles everything anew)
 	@hack/release/check.sh $(FRESH)

@@ -116,7 +116,9 @@ func TestAWrongVariableIsNamedAndNothingSecretRepeated(t *testing.T) {
 			require.NoError(t, shutdown(t.Context()))
 		})
 	}
-	_, _, err := setUp(t, &bytes.Buffer{}, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://192.0.2.1", "OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "NaN"})
+	_, _, err := setUp(t, &bytes.Buffer{}, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://192.0.2.1", "OTEL_EXPORTER_OTLP_CERTIFICATE": "/dev/zero"})
+	require.ErrorContains(t, err, "OTEL_EXPORTER_OTLP_CERTIFICATE: expected a file of at most 1048576 bytes")
+	_, _, err = setUp(t, &bytes.Buffer{}, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://192.0.2.1", "OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "NaN"})
 	require.ErrorContains(t, err, "OTEL_TRACES_SAMPLER_ARG")
 }
 

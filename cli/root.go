@@ -78,7 +78,7 @@ func mark(c *cobra.Command, begun *bool) {
 
 // Run carries out a command line, says what went wrong and what to do next, and gives the exit code.
 func Run(ctx context.Context, env *kube.Env, args []string) int {
-	root, begun := NewCommand(env), false
+	root, begun := NewCommand(env), false //nolint:contextcheck // completion has its command's own context
 	mark(root, &begun)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

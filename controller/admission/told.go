@@ -60,7 +60,7 @@ func (r *runs) traced(handle admission.HandlerFunc) admission.HandlerFunc {
 		var run v1alpha1.AgentRun
 		if err := r.decoder.DecodeRaw(request.Object, &run); err == nil {
 			run.Namespace = request.Namespace
-			r.spans.Admitted(&run, begun, r.now())
+			r.spans.Admitted(&run, begun, r.now()) //nolint:contextcheck // a span's parent is the run's, not the caller's
 		}
 		return response
 	}

@@ -101,7 +101,7 @@ func (a assignReconciler) reserve(ctx context.Context, reserves []delivery.Reser
 				return not.because(err)
 			}
 			crashpoint.Reach(crashpoint.AfterReserve)
-			a.sendFirst(written)
+			a.sendFirst(written) //nolint:contextcheck // a span's parent is the run's, not the caller's
 			return nil
 		})
 	}

@@ -97,7 +97,7 @@ func (r runReconciler) act(ctx context.Context, run *hearthv1.AgentRun, value de
 	case delivery.ActionNone:
 	case delivery.ActionSend:
 		if open {
-			err = r.send(run, link, obs.Sent.Count)
+			err = r.send(run, link, obs.Sent.Count) //nolint:contextcheck // a span's parent is the run's, not the caller's
 		}
 	case delivery.ActionLook:
 		if open {

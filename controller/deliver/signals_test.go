@@ -158,8 +158,8 @@ func TestARunIsToldOnceByWhoeverCarriesItOut(t *testing.T) {
 	later, second := w.traced(), w.controller()
 	mine := " " + w.agent.Name + " " + w.ns
 	w.linked()
-	assert.Equal(t, 1.0, figures(t)["hearth_links verified"])
-	assert.Equal(t, 0.0, figures(t)["hearth_queue_depth"+mine])
+	assert.InDelta(t, 1, figures(t)["hearth_links verified"], 0)
+	assert.InDelta(t, 0, figures(t)["hearth_queue_depth"+mine], 0)
 	require.NoError(t, w.kube.Patch(t.Context(), long.DeepCopy(), kube.RawPatch("application/merge-patch+json", []byte(`{"spec":{"cancel":true}}`))))
 	w.ended(long)
 	require.True(t, w.eventually(func() bool { return slices.Contains(w.told(long), "Cancelled") }))
@@ -263,8 +263,8 @@ func TestAWriteThatIsRepeatedIsCountedOnce(t *testing.T) {
 	w.ended(refused)
 	w.says(refused, "Reserved", "Completed")
 	after := moved(t, before)
-	assert.Equal(t, 1.0, after["hearth_reserve_conflicts_total"])
-	assert.Equal(t, 1.0, after["hearth_runs_finished_total delivered Succeeded Completed"])
+	assert.InDelta(t, 1, after["hearth_reserve_conflicts_total"], 0)
+	assert.InDelta(t, 1, after["hearth_runs_finished_total delivered Succeeded Completed"], 0)
 
 	var lost sync.Once
 	p.mu.Lock()
@@ -280,7 +280,7 @@ func TestAWriteThatIsRepeatedIsCountedOnce(t *testing.T) {
 	w.ended(run)
 	w.ended(w.deliver("next", goal))
 	w.says(run, "Reserved")
-	assert.Equal(t, 1.0, moved(t, before)["hearth_runs_finished_total delivered Succeeded Completed"], "of the two only the one whose reply came")
+	assert.InDelta(t, 1, moved(t, before)["hearth_runs_finished_total delivered Succeeded Completed"], 0, "of the two only the one whose reply came")
 }
 
 // A target that goes away, and one that takes a delivery and says nothing.
@@ -308,14 +308,14 @@ func TestLossesUnknownsAndWhoWaitsAreCounted(t *testing.T) {
 	before := figures(t)
 	run := w.deliver("run", harness.HoldPrefix+goal, func(r *hearthv1.AgentRun) { *r.Spec.BackoffLimit = 1 })
 	w.reasonIs(run, hearthv1.ReasonRunning)
-	assert.Equal(t, 1.0, moved(t, before)["hearth_delivery_unknowns_total"])
+	assert.InDelta(t, 1, moved(t, before)["hearth_delivery_unknowns_total"], 0)
 	x.remove()
 	w.until(run, "lost once", func(r *hearthv1.AgentRun) bool { return r.Status.Delivery.Losses == 1 })
 	require.True(t, w.eventually(func() bool { return slices.Contains(w.told(run), "AttemptLost") }))
-	assert.Equal(t, 1.0, moved(t, before)["hearth_delivery_losses_total TargetLost"])
+	assert.InDelta(t, 1, moved(t, before)["hearth_delivery_losses_total TargetLost"], 0)
 	mine := " " + w.agent.Name + " " + w.ns
 	require.True(t, w.eventually(func() bool { return figures(t)["hearth_queue_depth"+mine] == 1 }))
-	assert.Equal(t, 1.0, figures(t)["hearth_targets"+mine+" "+metrics.TargetNotReady])
+	assert.InDelta(t, 1, figures(t)["hearth_targets"+mine+" "+metrics.TargetNotReady], 0)
 	require.NoError(t, w.kube.Delete(t.Context(), w.agent))
 	require.True(t, w.eventually(func() bool { _, there := figures(t)["hearth_queue_depth"+mine]; return !there }), "the series go with the Agent")
 }

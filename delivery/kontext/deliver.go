@@ -73,7 +73,7 @@ func (s *Server) find(ctx context.Context, r Request) (*turn, *journal.Entry, er
 // start journals an attempt and has it run. The turn is there before it can start, or nobody would seem to want it.
 func (s *Server) start(ctx context.Context, key journal.Key, r Request) (*turn, *journal.Entry, error) {
 	t := s.waiting.open(key, ctx)
-	p := s.runs.Submit(wire.DeliveryRequest{APIVersion: APIVersion, Run: r.Run, Attempt: key.Attempt, Goal: r.Goal})
+	p := s.runs.Submit(wire.DeliveryRequest{APIVersion: APIVersion, Run: r.Run, Attempt: key.Attempt, Goal: r.Goal}) //nolint:contextcheck // what was admitted outlives who asked for it
 	if p == nil {
 		s.watch(t)
 		return t, nil, nil

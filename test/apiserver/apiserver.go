@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
@@ -56,6 +57,9 @@ type Server struct {
 	scratch string // what the server reads and writes beside its own
 	err     error
 }
+
+// startTimeout bounds the start of etcd and of the API server, each.
+const startTimeout = 2 * time.Minute
 
 // New describes a server; nothing runs yet.
 func New(o Options) *Server { return &Server{options: o} }
@@ -127,6 +131,8 @@ func (s *Server) start(ctx context.Context) error {
 		UseExistingCluster:    &existing,
 		BinaryAssetsDirectory: assets,
 		ErrorIfCRDPathMissing: true,
+		// A busy machine needs longer than the 20 s after which envtest would start over.
+		ControlPlaneStartTimeout: startTimeout,
 	}
 	if s.scratch, err = os.MkdirTemp("", "apiserver-"); err != nil {
 		return fmt.Errorf("start: %w", err)

@@ -144,7 +144,7 @@ func usageDirective(arg string) (Directive, error) {
 }
 
 func number(verb Verb, arg, what string, low, high int) (int, error) {
-	n, err := strconv.Atoi(arg)
+	n, err := strconv.Atoi(strings.TrimSuffix(arg, ".")) // a template's sentence ends behind it
 	if err != nil || n < low || n > high {
 		return 0, fmt.Errorf("%s: expected %s from %d to %d, got %q", verb, what, low, high, arg)
 	}

@@ -17,7 +17,7 @@ func TestParseFindsDirectivesInOrder(t *testing.T) {
 		{"inside a sentence", "Review say: PR 17: ok", []Directive{{Verb: VerbSay, Text: "PR 17: ok"}}},
 		{"first verb of a part wins", "shell: echo say: hi", []Directive{{Verb: VerbShell, Text: "echo say: hi"}}},
 		{"verb must start a word", "essay: no\nxslow: 3 say: yes", []Directive{{Verb: VerbSay, Text: "yes"}}},
-		{"the full stop of a sentence", "Review it for slow: 3.", []Directive{{Verb: VerbSlow, N: 3}}},
+		{"the full stop of a sentence", "Review it for slow: 3.", []Directive{{Verb: VerbSlow, Text: "3.", N: 3}}},
 		{"lines and separators", "say: a ;; slow: 2\r\nhuge: 7\nfail: 503\nhang:", []Directive{
 			{Verb: VerbSay, Text: "a"}, {Verb: VerbSlow, Text: "2", N: 2}, {Verb: VerbHuge, Text: "7", N: 7}, {Verb: VerbFail, Text: "503", N: 503}, {Verb: VerbHang}}},
 		{"usage and finish", "usage: 10 20\nusage: none\nfinish: length\ngate: go", []Directive{

@@ -21,6 +21,8 @@ type Entry struct {
 
 // Where the documentation explains things.
 const (
+	seeInstalling = "docs/install.md#installing-hearth"
+	seeAgain      = "docs/install.md#upgrade-and-downgrade"
 	seeInstall    = "docs/operating.md#install-on-a-cluster"
 	seeRights     = "docs/operating.md#what-the-controller-may-do"
 	seeNamespaces = "docs/operating.md#for-a-few-namespaces-only"
@@ -116,10 +118,10 @@ const (
 var catalogue = map[Code]Entry{
 	APIUnreachable:        {linkAPI, "the API server does not answer, or does not know you", "look at the kubeconfig and its context; `kubectl version` must work", seeInstall},
 	APITooOld:             {linkAPI, "Kubernetes is older than what the CRDs need (1.32, for selectable fields)", "upgrade the cluster", seeInstall},
-	CRDMissing:            {linkKinds, "the cluster has no Agents or AgentRuns", "install Hearth, or choose the context of the cluster that has it", seeInstall},
+	CRDMissing:            {linkKinds, "the cluster has no Agents or AgentRuns", "install Hearth, by its manifest or by Helm, or choose the context of the cluster that has it", seeInstalling},
 	CRDNotEstablished:     {linkKinds, "a CRD is stored and not served", "do what its condition says", seeInstall},
-	CRDOld:                {linkFields, "the stored CRDs lack fields of this version: what the controller writes there is dropped", "apply the CRDs of the controller's version", seeInstall},
-	ControllerMissing:     {linkController, "no Deployment has the controller's labels in that namespace", "install it, or say where it is with --system-namespace", seeInstall},
+	CRDOld:                {linkFields, "the stored CRDs lack fields of this version: what the controller writes there is dropped", "apply the installation of the controller's version again, or upgrade the Helm release", seeAgain},
+	ControllerMissing:     {linkController, "no Deployment has the controller's labels in that namespace", "install it, by its manifest or by Helm, or say where it is with --system-namespace", seeInstalling},
 	ControllerScaledDown:  {linkController, "the Deployment wants no replicas", "scale it up", seeInstall},
 	ControllerNoPods:      {linkController, "its Pods cannot be made: a quota, a service account, Pod security", "do what the Deployment's condition says", seeInstall},
 	ControllerImage:       {linkController, "the controller's image cannot be pulled", "set an image that the nodes can pull", seeInstall},
@@ -128,18 +130,18 @@ var catalogue = map[Code]Entry{
 	ControllerFewer:       {linkController, "fewer replicas than wanted are available; the work goes on", "look at the Pod that is not", seeInstall},
 	LeaderMissing:         {linkLeader, "nobody holds the lease, so nobody delivers or records", "wait a few seconds; then look at the controllers' logs", seeInstall},
 	LeaderSilent:          {linkLeader, "the holder of the lease has not renewed it: it hangs or its node is gone", "delete that Pod; another takes over", seeInstall},
-	NamespaceNotServed:    {linkServed, "the controller is limited to other namespaces by --namespaces", "grant it this one, and name it in the flag", seeNamespaces},
-	WebhookMissing:        {linkWebhooks, "a webhook configuration or one of its webhooks is not there: runs are stored without being resolved", "apply the installation again", seeInstall},
-	WebhookOpen:           {linkWebhooks, "failurePolicy is not Fail: while no controller runs, unresolved runs are stored", "apply the installation again", seeInstall},
+	NamespaceNotServed:    {linkServed, "the controller is limited to other namespaces by --namespaces", "grant it this one, and name it in the flag; of a Helm release, name it in the value namespaces", seeNamespaces},
+	WebhookMissing:        {linkWebhooks, "a webhook configuration or one of its webhooks is not there: runs are stored without being resolved", "apply the installation again, or upgrade the Helm release; the controller fills in the caBundle within a minute", seeAgain},
+	WebhookOpen:           {linkWebhooks, "failurePolicy is not Fail: while no controller runs, unresolved runs are stored", "apply the installation again, or upgrade the Helm release", seeAgain},
 	WebhookNoBundle:       {linkWebhooks, "a webhook has no caBundle: the API server cannot believe the controller", "the controller writes it: look at its log and rights", seeRights},
-	CertificateMissing:    {linkCertificate, "the Secret of the webhook certificate is not there or empty", "apply the installation again; the controller fills it", seeInstall},
+	CertificateMissing:    {linkCertificate, "the Secret of the webhook certificate is not there or empty", "apply the installation again, or upgrade the Helm release; the controller fills it", seeAgain},
 	CertificateExpired:    {linkCertificate, "the webhook certificate is past its time", "the controller renews it: look at its log; deleting its Pods makes it look at once", seeInstall},
 	CertificateNotTrusted: {linkCertificate, "the caBundle does not vouch for the certificate that is served", "something else writes the caBundle or the Secret; the controller puts it right within a minute unless it may not", seeRights},
-	WebhookNoService:      {linkEndpoints, "the Service that the webhooks name is not there", "apply the installation again", seeInstall},
+	WebhookNoService:      {linkEndpoints, "the Service that the webhooks name is not there", "apply the installation again, or upgrade the Helm release", seeAgain},
 	WebhookNoEndpoints:    {linkEndpoints, "no ready Pod is behind the webhooks' Service", "the controller's Pods are not ready, or the Service selects other labels", seeInstall},
 	AdmissionFails:        {linkAdmission, "the API server could not call the webhook", "its words say why; a webhook port that the API server cannot reach is most often a firewall or a policy", seeInstall},
-	AdmissionBypassed:     {linkAdmission, "a run for an Agent that does not exist was let through: nobody checks runs", "apply the installation again; who you are may be exempt from webhooks", seeInstall},
-	ControllerRights:      {linkControllerRights, "the controller lacks a right that it needs", "apply config/rbac, or the namespace's grant", seeRights},
+	AdmissionBypassed:     {linkAdmission, "a run for an Agent that does not exist was let through: nobody checks runs", "apply the installation again, or upgrade the Helm release; who you are may be exempt from webhooks", seeAgain},
+	ControllerRights:      {linkControllerRights, "the controller lacks a right that it needs", "apply the installation again, or upgrade the Helm release; of a few namespaces, the namespace's grant", seeRights},
 	YourRights:            {linkYourRights, "you lack a right that a person needs for the thing named", "ask for the role that is named", seeConnect},
 	AgentMissing:          {linkAgent, "there is no Agent of that name in the namespace", "look at the name and at -n", seeChanging},
 	NoAgents:              {linkAgent, "the namespace has no Agents", "make one; -n chooses another namespace", seeChanging},

@@ -41,14 +41,14 @@ func (o Observed) controller() []Finding {
 	case len(o.Deployments.Value) == 0:
 		return []Finding{fail(ControllerMissing, "namespace %s has no controller", o.System).
 			saw("no Deployment with the labels app.kubernetes.io/name=hearth, app.kubernetes.io/component=controller").
-			do("kubectl get deployments -A -l app.kubernetes.io/name=hearth   # then --system-namespace").do("kubectl apply --server-side --force-conflicts -k config")}
+			do("kubectl get deployments -A -l app.kubernetes.io/name=hearth   # then --system-namespace").do("%s", o.again())}
 	}
 	d := o.Deployments.Value[0]
 	want, available := ptr.Deref(d.Spec.Replicas, 1), d.Status.AvailableReplicas
 	switch {
 	case want == 0:
 		return []Finding{fail(ControllerScaledDown, "Deployment %s/%s wants no replicas", d.Namespace, d.Name).
-			do("kubectl -n %s scale deployment/%s --replicas=1", d.Namespace, d.Name)}
+			do("kubectl -n %s scale deployment/%s --replicas=2", d.Namespace, d.Name)}
 	case available >= want:
 		return []Finding{ok("Deployment %s/%s: %d of %d available, image %s", d.Namespace, d.Name, available, want, controllerImage(d))}
 	}

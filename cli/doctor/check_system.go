@@ -52,7 +52,7 @@ func (o Observed) kinds() []Finding {
 		}
 		crd := o.CRDs[k.resource]
 		if !crd.There() || crd.Value.Established {
-			f := fail(CRDMissing, "the cluster has no %ss (CRD %s.%s)", k.kind, k.resource, group).do("kubectl apply --server-side -f config/crd")
+			f := fail(CRDMissing, "the cluster has no %ss (CRD %s.%s)", k.kind, k.resource, group).do("%s", o.again())
 			if crd.Why != "" {
 				f = f.saw("%s; whether the CRD is stored was not seen: %s", "the API server does not serve the kind", crd.Why)
 			}
@@ -78,13 +78,21 @@ func (o Observed) fields() []Finding {
 		}
 		if lost := pruned(k.known, read.Value); len(lost) > 0 {
 			findings = append(findings, fail(CRDOld, "the CRD of %ss is older than this program and lacks %s", k.kind, count(len(lost), "field")).saw("missing: %s", list(lost)).
-				do("kubectl apply --server-side --force-conflicts -f config/crd   # of the controller's version"))
+				do("%s", o.again()))
 		}
 	}
 	if len(findings) > 0 {
 		return findings
 	}
 	return []Finding{ok("the CRDs have every field of this version")}
+}
+
+// again is how the installation is applied again, with all that belongs to it: who has it from Helm has no files of ours at hand.
+func (o Observed) again() string {
+	if o.limited() != nil {
+		return "kubectl apply --server-side --force-conflicts -k config/namespaced   # which names your namespaces; or upgrade the Helm release"
+	}
+	return "kubectl apply --server-side --force-conflicts -f dist/install.yaml   # of the controller's version, with your changes; or upgrade the Helm release"
 }
 
 // controllerRights are what config/rbac grants.
@@ -103,7 +111,7 @@ func (o Observed) controllerRights() []Finding {
 		if o.limited() != nil {
 			return []Finding{f.do("kubectl apply --server-side -n %s -k config/namespaced/grant", o.Namespace)}
 		}
-		return []Finding{f.do("kubectl apply --server-side --force-conflicts -f config/rbac")}
+		return []Finding{f.do("%s", o.again())}
 	}
 	return []Finding{ok("%s has all of its %d rights", o.ControllerUser, len(o.ControllerMay.Value))}
 }

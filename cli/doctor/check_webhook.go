@@ -28,7 +28,6 @@ var hooks = map[string][]string{
 }
 
 func (o Observed) webhooks() []Finding {
-	const again = "kubectl apply --server-side --force-conflicts -f config/webhook   # the controller fills in the caBundle within a minute"
 	var findings []Finding
 	for _, c := range o.Webhooks {
 		if c.Read.Why != "" {
@@ -43,9 +42,9 @@ func (o Observed) webhooks() []Finding {
 			h, there := found[name]
 			switch {
 			case !there:
-				findings = append(findings, fail(WebhookMissing, "%s %s has no webhook %s: runs are not admitted by anybody", c.Kind, webhookConfiguration, name).do(again))
+				findings = append(findings, fail(WebhookMissing, "%s %s has no webhook %s: runs are not admitted by anybody", c.Kind, webhookConfiguration, name).do("%s", o.again()))
 			case !h.FailClosed:
-				findings = append(findings, fail(WebhookOpen, "webhook %s lets everything through while no controller runs", name).saw("failurePolicy: Ignore").do(again))
+				findings = append(findings, fail(WebhookOpen, "webhook %s lets everything through while no controller runs", name).saw("failurePolicy: Ignore").do("%s", o.again()))
 			case len(h.Bundle) == 0:
 				findings = append(findings, fail(WebhookNoBundle, "webhook %s has no caBundle", name).do("kubectl -n %s logs -l app.kubernetes.io/name=hearth --tail=50", o.System))
 			}
@@ -64,7 +63,7 @@ func (o Observed) certificate() []Finding {
 		return []Finding{notChecked(o.Certificate.Why)}
 	case o.Certificate.Absent || len(o.Certificate.Value) == 0:
 		return []Finding{fail(CertificateMissing, "Secret %s/%s has no certificate", o.System, webhookSecret).
-			do("kubectl apply --server-side --force-conflicts -f config/webhook/service.yaml").do("%s", logs)}
+			do("%s", o.again()).do("%s", logs)}
 	}
 	certificate, err := parse(o.Certificate.Value)
 	if err != nil {
@@ -123,7 +122,7 @@ func (o Observed) endpoints() []Finding {
 		return []Finding{notChecked(o.Service.Why)}
 	case o.Service.Absent:
 		return []Finding{fail(WebhookNoService, "there is no Service %s/%s, which the webhooks name", o.System, webhookService).
-			do("kubectl apply --server-side --force-conflicts -f config/webhook/service.yaml")}
+			do("%s", o.again())}
 	case o.Slices.Why != "":
 		return []Finding{notChecked(o.Slices.Why)}
 	case o.Service.Value.Spec.ExternalName != "":
@@ -160,7 +159,7 @@ func (o Observed) admission() []Finding {
 	case AdmissionLets:
 		return []Finding{fail(AdmissionBypassed, "a dry run for an Agent that does not exist was let through: nobody admits runs of yours").
 			do("kubectl get mutatingwebhookconfiguration,validatingwebhookconfiguration %s", webhookConfiguration).
-			do("kubectl apply --server-side --force-conflicts -f config/webhook")}
+			do("%s", o.again())}
 	case AdmissionNotCalled:
 		return []Finding{fail(AdmissionFails, "the API server cannot call admission").saw("%s", a.Words).
 			do("kubectl -n %s get pods,endpointslices -l app.kubernetes.io/name=hearth", o.System)}

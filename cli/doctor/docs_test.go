@@ -2,7 +2,9 @@ package doctor
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,24 +52,26 @@ func TestTheSectionsThatFindingsNameExist(t *testing.T) {
 	}
 }
 
-// The files and folders that commands name exist.
-func TestTheFilesThatCommandsNameExist(t *testing.T) {
-	text, err := os.ReadFile("testdata/findings.txt")
+// A file that a command applies is a file, and a folder one that kustomize takes: kubectl apply -f of such a folder fails at its
+// kustomization.yaml. All that the code, and so the findings, can say is read, and what the documentation says of it.
+func TestTheFilesThatCommandsNameAreOfTheirKind(t *testing.T) {
+	sources, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	named := regexp.MustCompile(` -[kf] (config\S*)`).FindAllStringSubmatch(string(text), -1)
-	require.NotEmpty(t, named)
-	for _, m := range named {
-		assert.FileExists(t, existing("../../"+m[1]), m[0])
-	}
-}
-
-func existing(path string) string {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		if _, err := os.Stat(path + "/kustomization.yaml"); err == nil {
-			return path + "/kustomization.yaml"
+	sources = slices.DeleteFunc(sources, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
+	named := 0
+	for _, source := range append(sources, "testdata/findings.txt", "../../docs/doctor.md") {
+		text, err := os.ReadFile(source) //nolint:gosec // a file of this repository
+		require.NoError(t, err)
+		for _, m := range regexp.MustCompile(`kubectl apply[^\n#]* -([kf]) ([\w./-]+)`).FindAllStringSubmatch(string(text), -1) {
+			named++
+			if m[1] == "k" {
+				assert.FileExists(t, "../../"+m[2]+"/kustomization.yaml", "%s: %s", source, m[0])
+			} else {
+				assert.FileExists(t, "../../"+m[2], "%s: %s", source, m[0])
+			}
 		}
 	}
-	return path
+	assert.Greater(t, named, 10)
 }
 
 // What is asked about the controller is what config/rbac grants it, no more and no less.

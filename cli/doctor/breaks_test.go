@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
 // broken is one thing that is wrong in an otherwise healthy world.
@@ -44,6 +45,18 @@ func heard(code Code, h Heard, words string) broken {
 
 func waits(code Code, reason string) broken {
 	return system(code, func(_ *world, o *Observed) { o.Runs.Value = append(o.Runs.Value, waitingRun("review-2", reason)) })
+}
+
+// lastRun failed a minute ago.
+func lastRun(name, reason, message string) broken {
+	return broken{LastRunFailed, name, func(_ *world, o *Observed) {
+		r := finishedRun()
+		r.Name, r.Status.Reason, r.Status.Message = "review-9", reason, message
+		r.Status.Conditions[0].Status = metav1.ConditionFalse
+		later := metav1.NewMicroTime(now.Add(-time.Minute))
+		r.Status.CompletionTime = &later
+		o.Runs.Value = append(o.Runs.Value, r)
+	}}
 }
 
 // container is a container's status that waits.
@@ -164,7 +177,7 @@ var breaks = []broken{
 		notReady(a, hearthv1.ReasonNotListening, "reviewer-1: container agent: ErrImagePull")
 	}),
 	ofAgent(AgentIdle, func(_ *Observed, a *AgentSeen) { notReady(a, hearthv1.ReasonScaledToZero, "spec.replicas is 0") }),
-	{AgentIdle, "suspended", func(_ *world, o *Observed) { notReady(&o.Agents.Value[0], hearthv1.ReasonSuspended, "") }},
+	ofAgent(AgentSuspended, func(_ *Observed, a *AgentSeen) { notReady(a, hearthv1.ReasonSuspended, "") }),
 	ofAgent(SandboxMissing, func(_ *Observed, a *AgentSeen) { a.Agent.Value.Spec.Backend = hearthv1.BackendSandbox }),
 	ofAgent(StandingMissing, func(_ *Observed, a *AgentSeen) {
 		a.Pods = nil
@@ -247,12 +260,6 @@ var breaks = []broken{
 		r.CreationTimestamp = metav1.NewTime(now.Add(-3 * time.Second))
 		o.Runs.Value = append(o.Runs.Value, r)
 	}},
-	system(LastRunFailed, func(_ *world, o *Observed) {
-		r := finishedRun()
-		r.Name, r.Status.Reason, r.Status.Message = "review-9", hearthv1.ReasonTargetLost, "Pod reviewer-1 was evicted"
-		r.Status.Conditions[0].Status = metav1.ConditionFalse
-		later := metav1.NewMicroTime(now.Add(-time.Minute))
-		r.Status.CompletionTime = &later
-		o.Runs.Value = append(o.Runs.Value, r)
-	}),
+	lastRun("", hearthv1.ReasonTargetLost, "Pod reviewer-1 was evicted"),
+	lastRun("its model provider", string(wire.ReasonAgentError), "the agent could not get an answer from its model provider"),
 }

@@ -74,6 +74,7 @@ const (
 	AgentNotLookedAt      Code = "AgentNotLookedAt"
 	AgentNotReady         Code = "AgentNotReady"
 	AgentIdle             Code = "AgentIdle"
+	AgentSuspended        Code = "AgentSuspended"
 	SandboxMissing        Code = "SandboxMissing"
 	StandingMissing       Code = "StandingMissing"
 	StandingFewer         Code = "StandingFewer"
@@ -148,7 +149,8 @@ var catalogue = map[Code]Entry{
 	TemplateNoAgent:       {linkTemplate, "the template has no container named agent with an image", "the container named agent runs the harness; give it one", seeChanging},
 	AgentNotLookedAt:      {linkReady, "the controller has not looked at the Agent as it is", "wait a few seconds; then look at the controller's log", seeChanging},
 	AgentNotReady:         {linkReady, "the Agent's Ready condition is False", "the message says why", seeChanging},
-	AgentIdle:             {linkReady, "the Agent makes nothing, as it says: scaled to zero, or suspended", "scale it up, or resume its schedule, if that is not meant", seeSchedules},
+	AgentIdle:             {linkReady, "the Agent wants no standing run: it is scaled to zero", "scale it up, if that is not meant", seeChanging},
+	AgentSuspended:        {linkReady, "the Agent's schedule is suspended: its times go by", "resume it, if that is not meant", seeSchedules},
 	SandboxMissing:        {linkBackend, "backend Sandbox, and the API server has no Sandboxes", "install agent-sandbox, or set the backend to Pod", seeSandboxes},
 	StandingMissing:       {linkStanding, "a Service Agent has no living standing run", "its Ready condition says why", seeChanging},
 	StandingFewer:         {linkStanding, "fewer standing runs than wanted", "the Progressing condition says what the next one waits for", seeChanging},
@@ -182,7 +184,7 @@ var catalogue = map[Code]Entry{
 	RunNotLookedAt:        {linkRuns, "a run is stored that no controller has looked at", "is a controller running, and does it serve this namespace?", seeWaits},
 	RunBlocked:            {linkRuns, "a run waits for something that does not come by waiting", "the reason and the message say what", seeWaits},
 	RunWaits:              {linkRuns, "runs wait their turn", "more replicas, concurrency or queue let them in sooner", seeWaits},
-	LastRunFailed:         {linkRuns, "the newest run that ended did not succeed", "the reason says why", seeEnds},
+	LastRunFailed:         {linkRuns, "the newest run that ended did not succeed", "the reason says why; of an AgentError, `hearth logs` has what the agent and its model provider said", seeEnds},
 	ParametersMissing:     {linkDeliver, "the Agent needs parameters that were not given", "give each with -p NAME=VALUE", seeRefused},
 	TestRefused:           {linkDeliver, "the test run was refused", "the code says why", seeRefused},
 	TestFailed:            {linkDeliver, "the test run ended, and not with success", "the reason says why", seeEnds},

@@ -87,7 +87,7 @@ func (o Observed) ready(a AgentSeen) []Finding {
 	case c.Reason == hearthv1.ReasonScaledToZero:
 		return []Finding{hint(AgentIdle, "the Agent wants no standing run").saw("%s", words).do("kubectl -n %s scale agent/%s --replicas=1", o.Namespace, a.Name)}
 	case c.Reason == hearthv1.ReasonSuspended:
-		return []Finding{hint(AgentIdle, "the Agent's schedule is suspended").saw("%s", words).
+		return []Finding{hint(AgentSuspended, "the Agent's schedule is suspended").saw("%s", words).
 			do("kubectl -n %s patch agent %s --type merge -p '{\"spec\":{\"schedule\":{\"suspend\":false}}}'", o.Namespace, a.Name)}
 	}
 	return []Finding{fail(AgentNotReady, "Ready is False: %s", c.Reason).saw("%s", words).do("kubectl -n %s describe agent %s", o.Namespace, a.Name)}

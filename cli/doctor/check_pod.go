@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -153,6 +154,11 @@ func (o Observed) pod(p PodSeen) []Finding {
 	}
 }
 
+// unseen says why a Pod was not seen: most often a right that is missing.
+func unseen(p PodSeen) string {
+	return cmp.Or(p.Pod.Why, "there is no Pod to look at")
+}
+
 func withEvents(words string, events []string) string {
 	for _, e := range events {
 		words += "; " + e
@@ -180,7 +186,7 @@ func (o Observed) edit(run hearthv1.AgentRun) string {
 // labels: the controller's cache holds Pods by them.
 func (o Observed) labels(p PodSeen) []Finding {
 	if !p.Pod.There() {
-		return []Finding{notChecked("the Pod was not seen")}
+		return []Finding{notChecked(unseen(p))}
 	}
 	got, want := p.Pod.Value.Labels, map[string]string{hearthv1.LabelRun: p.Run.Name}
 	if !p.Run.AdHoc() {
@@ -221,7 +227,7 @@ func (o Observed) secret(p PodSeen) []Finding {
 // listening: the readiness probe is a dial of port 4000.
 func (o Observed) listening(p PodSeen) []Finding {
 	if !p.Pod.There() {
-		return []Finding{notChecked("the Pod was not seen")}
+		return []Finding{notChecked(unseen(p))}
 	}
 	switch {
 	case p.Pod.Value.DeletionTimestamp != nil:

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
 // lookPatience is how long the controller may take to look at something new.
@@ -109,8 +110,11 @@ func (o Observed) lastEnds() (findings []Finding) {
 		if meta.IsStatusConditionTrue(run.Status.Conditions, hearthv1.AgentRunConditionSucceeded) || run.Status.Reason == hearthv1.ReasonCancelled {
 			continue
 		}
-		findings = append(findings, hint(LastRunFailed, "the newest run that ended, %s, did not succeed: %s", run.Name, run.Status.Reason).
-			saw("%s", run.Status.Message).do("kubectl -n %s describe agentrun %s", o.Namespace, run.Name))
+		f := hint(LastRunFailed, "the newest run that ended, %s, did not succeed: %s", run.Name, run.Status.Reason).saw("%s", run.Status.Message)
+		if run.Status.Reason == string(wire.ReasonAgentError) { // the provider's words are the agent's output, which no record repeats
+			f = f.do("hearth logs %s -n %s   # what the agent and its model provider said", run.Name, o.Namespace)
+		}
+		findings = append(findings, f.do("kubectl -n %s describe agentrun %s", o.Namespace, run.Name))
 	}
 	return findings
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"slices"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
@@ -16,7 +17,7 @@ func (o Observed) challenge(a AgentSeen, p PodSeen) []Finding {
 	var f Finding
 	switch c.Heard {
 	case HeardNothing:
-		return []Finding{notChecked(c.Words)}
+		return []Finding{notChecked(cmp.Or(c.Words, unseen(p)))}
 	case HeardOK:
 		if c.State != string(wire.AgentReady) {
 			return []Finding{fail(DeliveryAgentDown, "the harness proves to be Pod %s, and its agent is %s", pod, c.State).saw("harness %s", c.Harness).do("%s", logs)}
@@ -86,7 +87,9 @@ func (o Observed) acp(p PodSeen) []Finding {
 		f = fail(ACPKeyRefused, "the endpoint of Pod %s refuses the key of its Agent's Secret", pod).do("kubectl -n %s delete agentrun %s   # another standing run takes its place", o.Namespace, p.Run.Name)
 	case HeardSilence:
 		f = fail(ACPSilent, "port %d of Pod %s is open, and initialize is not answered", hearthv1.PortACPNumber, pod).do("%s", logs)
-	case HeardNothing, HeardNoTLS, HeardOtherKey, HeardUnproven, HeardOtherPod, HeardIncompatible, HeardOther:
+	case HeardNothing:
+		return []Finding{notChecked(cmp.Or(p.ACP.Words, unseen(p)))}
+	case HeardNoTLS, HeardOtherKey, HeardUnproven, HeardOtherPod, HeardIncompatible, HeardOther:
 		return []Finding{notChecked(p.ACP.Words)}
 	default:
 		return []Finding{notChecked(p.ACP.Words)}

@@ -136,6 +136,109 @@ func TestWhatCannotBeReadIsNotChecked(t *testing.T) {
 	assert.Equal(t, ExitBroken, Diagnose(o).ExitCode())
 }
 
+// blinded gives what was seen with each thing in turn that the API server kept back, and at last with all of them.
+func blinded(seen func() Observed, why string) (all []Observed) {
+	for n := 0; ; n++ {
+		o, i := seen(), 0
+		hide := func(read reflect.Value) {
+			if i++; i-1 == n {
+				read.SetZero()
+				read.FieldByName("Why").SetString(why)
+			}
+		}
+		eachRead(reflect.ValueOf(&o).Elem(), hide)
+		all = append(all, o)
+		if n >= i {
+			o = seen()
+			eachRead(reflect.ValueOf(&o).Elem(), func(read reflect.Value) {
+				read.SetZero()
+				read.FieldByName("Why").SetString(why)
+			})
+			return append(all, o)
+		}
+	}
+}
+
+// eachRead finds what was read, in the lists of what was read, too.
+func eachRead(v reflect.Value, look func(reflect.Value)) {
+	switch v.Kind() {
+	case reflect.Struct:
+		isRead := v.FieldByName("Absent").IsValid()
+		for i := range v.NumField() {
+			if strings.HasPrefix(v.Type().PkgPath(), "github.com/hearthdev/hearth/cli/doctor") {
+				eachRead(v.Field(i), look)
+			}
+		}
+		if isRead {
+			look(v)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			eachRead(v.Index(i), look)
+		}
+	default:
+	}
+}
+
+// Whatever was kept back, and whatever else is broken: what is not checked says why, and which right it is that is missing.
+func TestWhatIsNotCheckedAlwaysSaysWhy(t *testing.T) {
+	const why = `you cannot get resource "x"`
+	w := newWorld(t)
+	unasked := broken{do: func(_ *world, o *Observed) {}}
+	for _, b := range append([]broken{unasked}, breaks...) {
+		blind := blinded(func() Observed {
+			o := w.healthy()
+			b.do(w, &o)
+			for i := range o.Agents.Value {
+				for j := range o.Agents.Value[i].Pods {
+					p := &o.Agents.Value[i].Pods[j]
+					p.Challenge, p.ACP = Probe{}, Probe{} // nothing is asked of a Pod that was not seen
+				}
+			}
+			return o
+		}, why)
+		require.Greater(t, len(blind), 10)
+		for _, o := range blind {
+			for _, f := range Diagnose(o).Findings {
+				assert.NotEqual(t, "because", strings.TrimSpace(f.Says), "%s %s: %+v", b.code, b.name, f)
+				assert.False(t, strings.HasSuffix(f.Says, " "), "%s %s: %+v", b.code, b.name, f)
+			}
+		}
+	}
+	o := w.healthy()
+	p := &o.Agents.Value[0].Pods[0]
+	p.Pod, p.Challenge, p.ACP = Read[corev1.Pod]{Why: why}, Probe{}, Probe{}
+	for _, f := range Diagnose(o).Findings {
+		if f.About == "run/reviewer-1" && f.Check != linkSecret && f.Check != linkContact {
+			assert.Equal(t, notChecked(why).Says, f.Says, f.Check)
+		}
+	}
+}
+
+// An Agent that is not ready because of a Pod is a symptom: the last line names what the Pod lacks.
+func TestTheFirstBrokenLinkIsTheCause(t *testing.T) {
+	diagnosed := func(do ...func(o *Observed, a *AgentSeen)) *Report {
+		o := newWorld(t).healthy()
+		notReady(&o.Agents.Value[0], hearthv1.ReasonNotListening, "reviewer-1: container agent: ErrImagePull")
+		for _, each := range do {
+			each(&o, &o.Agents.Value[0])
+		}
+		return Diagnose(o)
+	}
+	pod := func(_ *Observed, a *AgentSeen) { unready(&a.Pods[0], container("ErrImagePull", "not found", nil)) }
+	assert.Equal(t, `the first broken link is "pod": an image of Pod reviewer-1 cannot be pulled`, diagnosed(pod).first())
+	assert.Equal(t, `the first broken link is "ready": Ready is False: NotListening`, diagnosed().first(), "nothing says why")
+	other := func(o *Observed, a *AgentSeen) {
+		second := agentSeen()
+		second.Name, second.Pods[0].Run.Name = "writer", "writer-1"
+		unready(&second.Pods[0], container("ErrImagePull", "not found", nil))
+		o.Agents.Value = append(o.Agents.Value, second)
+	}
+	assert.Equal(t, `the first broken link is "ready": Ready is False: NotListening`, diagnosed(other).first(), "another Agent's Pod is no cause")
+	before := func(o *Observed, _ *AgentSeen) { o.ControllerMay.Value[0].Allowed = false }
+	assert.Contains(t, diagnosed(before, pod).first(), `the first broken link is "its rights"`, "what comes before is")
+}
+
 // Only what depends on the broken link is skipped: of two Pods the other is looked at.
 func TestABrokenPodLeavesTheOthersToBeLookedAt(t *testing.T) {
 	o := newWorld(t).healthy()

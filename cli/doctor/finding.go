@@ -82,14 +82,31 @@ func (r *Report) Count(s Status) (n int) {
 	return n
 }
 
-// first is the first broken link, in words.
+// first is the first broken link, in words: where an Agent is not ready because of one of its Pods, what the Pod lacks.
 func (r *Report) first() string {
-	for _, f := range r.Findings {
-		if f.Status == StatusFail {
-			return "the first broken link is " + strconv.Quote(f.Check) + ": " + f.Says
+	for i, f := range r.Findings {
+		if f.Status != StatusFail {
+			continue
 		}
+		if f.Code == AgentNotReady || f.Code == StandingMissing {
+			f = causeIn(r.Findings[i:])
+		}
+		return "the first broken link is " + strconv.Quote(f.Check) + ": " + f.Says
 	}
 	return ""
+}
+
+// causeIn is what is broken in the Pods of the Agent that the first finding is about; else the first finding.
+func causeIn(findings []Finding) Finding {
+	for _, f := range findings {
+		if f.About != findings[0].About && !strings.HasPrefix(f.About, "run/") {
+			break // another Agent's, or the whole's
+		}
+		if f.Status == StatusFail && f.About != findings[0].About {
+			return f
+		}
+	}
+	return findings[0]
 }
 
 func ok(format string, args ...any) Finding {

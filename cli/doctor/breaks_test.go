@@ -35,6 +35,20 @@ func ofAgent(code Code, do func(o *Observed, a *AgentSeen)) broken {
 	return broken{code: code, do: func(_ *world, o *Observed) { do(o, &o.Agents.Value[0]) }}
 }
 
+func (b broken) named(name string) broken {
+	b.name = name
+	return b
+}
+
+// secondStands: the Secret of the first standing run is gone, and a second one does the work.
+func secondStands(_ *Observed, a *AgentSeen) {
+	second := agentSeen().Pods[0]
+	second.Run.Name, second.Run.Status.PodName = "reviewer-2", "reviewer-2"
+	second.Pod = Got(runningPod("reviewer-2", "agent"))
+	a.Pods[0].Secret, a.Pods[0].Challenge = Read[int]{Absent: true}, Probe{Words: "its Secret is not there"}
+	a.Pods = append(a.Pods, second)
+}
+
 func ofPod(code Code, do func(p *PodSeen)) broken {
 	return ofAgent(code, func(_ *Observed, a *AgentSeen) { do(&a.Pods[0]) })
 }
@@ -176,6 +190,14 @@ var breaks = []broken{
 	ofAgent(AgentNotReady, func(_ *Observed, a *AgentSeen) {
 		notReady(a, hearthv1.ReasonNotListening, "reviewer-1: container agent: ErrImagePull")
 	}),
+	ofAgent(AgentNotReady, func(_ *Observed, a *AgentSeen) {
+		notReady(a, hearthv1.ReasonNoStandingRun, "a standing run is being made")
+		a.Agent.Value.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-5 * time.Second))
+	}).named("just now"),
+	ofAgent(AgentNotReady, func(_ *Observed, a *AgentSeen) {
+		notReady(a, hearthv1.ReasonNoStandingRun, "a standing run is being made")
+		a.Agent.Value.Status.Conditions[0].LastTransitionTime = metav1.NewTime(now.Add(-time.Minute))
+	}).named("since long"),
 	ofAgent(AgentIdle, func(_ *Observed, a *AgentSeen) { notReady(a, hearthv1.ReasonScaledToZero, "spec.replicas is 0") }),
 	ofAgent(AgentSuspended, func(_ *Observed, a *AgentSeen) { notReady(a, hearthv1.ReasonSuspended, "") }),
 	ofAgent(SandboxMissing, func(_ *Observed, a *AgentSeen) { a.Agent.Value.Spec.Backend = hearthv1.BackendSandbox }),
@@ -192,6 +214,10 @@ var breaks = []broken{
 		p.Pod, p.Secret = Read[corev1.Pod]{Absent: true}, Read[int]{Absent: true}
 		p.Run.Status.Conditions[0] = metav1.Condition{Type: hearthv1.AgentRunConditionSucceeded, Status: metav1.ConditionUnknown, Reason: hearthv1.ReasonPodNotRunning, Message: `the API server refused the Pod: exceeded quota: small`}
 	}),
+	ofPod(PodMissing, func(p *PodSeen) {
+		p.Pod, p.Secret = Read[corev1.Pod]{Absent: true}, Read[int]{Absent: true}
+		p.Run.CreationTimestamp, p.Run.Status.Conditions = metav1.NewTime(now.Add(-2*time.Second)), nil
+	}).named("just made"),
 	ofPod(PodNotScheduled, func(p *PodSeen) {
 		unready(p, nil)
 		p.Pod.Value.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/1 nodes are available: 1 Insufficient cpu."}}
@@ -229,6 +255,14 @@ var breaks = []broken{
 	ofPod(SecretReplaced, func(p *PodSeen) {
 		p.Run.Status.Conditions = append(p.Run.Status.Conditions, metav1.Condition{Type: hearthv1.AgentRunConditionCredentialReady, Status: metav1.ConditionFalse, Reason: hearthv1.ReasonCredentialLost, Message: "the Secret of the running Pod is gone or is another one"})
 	}),
+	ofAgent(SecretMissing, secondStands).named("and another does the work"),
+	ofAgent(SecretReplaced, func(o *Observed, a *AgentSeen) {
+		secondStands(o, a)
+		a.Pods[0].Secret = Got(43)
+		cordoned := metav1.NewMicroTime(now.Add(-time.Minute))
+		a.Pods[0].Run.Status.CordonedAt = &cordoned
+		a.Pods[0].Run.Status.Conditions = append(a.Pods[0].Run.Status.Conditions, metav1.Condition{Type: hearthv1.AgentRunConditionCredentialReady, Status: metav1.ConditionFalse, Reason: hearthv1.ReasonCredentialLost, Message: "the Secret of the running Pod is gone or is another one"})
+	}).named("and another does the work"),
 	ofPod(AgentNotListening, func(p *PodSeen) {
 		p.Pod.Value.Status.Conditions[0] = corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ContainersNotReady", Message: "containers with unready status: [agent]"}
 		p.Events = []string{"Unhealthy: Readiness probe failed: dial tcp 10.0.0.7:4000: connect: connection refused"}

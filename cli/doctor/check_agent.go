@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
@@ -90,7 +91,25 @@ func (o Observed) ready(a AgentSeen) []Finding {
 		return []Finding{hint(AgentSuspended, "the Agent's schedule is suspended").saw("%s", words).
 			do("kubectl -n %s patch agent %s --type merge -p '{\"spec\":{\"schedule\":{\"suspend\":false}}}'", o.Namespace, a.Name)}
 	}
-	return []Finding{fail(AgentNotReady, "Ready is False: %s", c.Reason).saw("%s", words).do("kubectl -n %s describe agent %s", o.Namespace, a.Name)}
+	return []Finding{o.unlessFresh(a, fail(AgentNotReady, "Ready is False: %s", c.Reason).saw("%s", words).do("kubectl -n %s describe agent %s", o.Namespace, a.Name))}
+}
+
+// comings are the reasons of an Agent that is not ready because a standing run is only being made, or its Pod starts.
+var comings = []string{hearthv1.ReasonNoStandingRun, hearthv1.ReasonNotListening}
+
+// unlessFresh makes a hint of what is broken for so short that it is the ordinary course of things: a Pod was deleted, or an Agent made.
+func (o Observed) unlessFresh(a AgentSeen, f Finding) Finding {
+	c := condition(a.Agent.Value.Status.Conditions, hearthv1.AgentConditionReady)
+	if c.Status == metav1.ConditionFalse && slices.Contains(comings, c.Reason) && o.fresh(c.LastTransitionTime) {
+		f.Status = StatusHint
+		f.Says += ", since " + ago(o.Now, c.LastTransitionTime.Time) + ": look again in a minute"
+	}
+	return f
+}
+
+// fresh: so short ago, by the API server's clock, that the controller may be at it. A time that nobody knows is not.
+func (o Observed) fresh(at metav1.Time) bool {
+	return !at.IsZero() && o.Now.Sub(at.Time) < lookPatience
 }
 
 // standing are the runs that keep the Agent's Pods.
@@ -100,7 +119,7 @@ func (o Observed) standing(a AgentSeen) []Finding {
 	describe := "kubectl -n " + o.Namespace + " describe agent " + a.Name
 	switch {
 	case want > 0 && have == 0:
-		return []Finding{fail(StandingMissing, "no standing run lives, %d wanted", want).saw("%s", told(progress.Reason, progress.Message)).do("%s", describe)}
+		return []Finding{o.unlessFresh(a, fail(StandingMissing, "no standing run lives, %d wanted", want).saw("%s", told(progress.Reason, progress.Message)).do("%s", describe))}
 	case have < want:
 		return []Finding{hint(StandingFewer, "%d of %d standing runs live", have, want).saw("%s", told(progress.Reason, progress.Message)).do("%s", describe)}
 	}

@@ -101,13 +101,13 @@ func (o Observed) ofPod(a AgentSeen, p PodSeen) []link {
 	links := []link{
 		{linkPod, nil, func() []Finding { return o.pod(p) }},
 		{linkLabels, []string{linkPod}, func() []Finding { return o.labels(p) }},
-		{linkSecret, nil, func() []Finding { return o.secret(p) }},
+		{linkSecret, nil, func() []Finding { return o.secret(a, p) }},
 		{linkListening, []string{linkPod}, func() []Finding { return o.listening(p) }},
 	}
 	if !p.Run.Standing() {
 		return append(links, link{linkACP, []string{linkPod, linkListening}, func() []Finding { return o.acp(p) }})
 	}
-	if a.Agent.Value.Spec.Runtime.Delivery != nil {
+	if a.Agent.Value.Spec.Runtime.Delivery != nil && (!lostSecret(p) || !replaced(a, p)) { // of one that is being replaced no proof is expected
 		links = append(links,
 			link{linkChallenge, []string{linkPod, linkSecret}, func() []Finding { return o.challenge(a, p) }},
 			link{linkContact, []string{linkController, linkPod, linkSecret, linkListening, linkChallenge}, func() []Finding { return o.contact(a, p) }})
@@ -120,7 +120,11 @@ func (o Observed) pod(p PodSeen) []Finding {
 	case p.Pod.Why != "":
 		return []Finding{notChecked(p.Pod.Why)}
 	case p.Pod.Absent:
-		return []Finding{fail(PodMissing, "run %s has no Pod", p.Run.Name).saw("%s", o.saysOf(p.Run)).do("kubectl -n %s describe agentrun %s", o.Namespace, p.Run.Name)}
+		f := fail(PodMissing, "run %s has no Pod", p.Run.Name).saw("%s", o.saysOf(p.Run)).do("kubectl -n %s describe agentrun %s", o.Namespace, p.Run.Name)
+		if o.fresh(p.Run.CreationTimestamp) {
+			f.Status = StatusHint
+		}
+		return []Finding{f}
 	}
 	pod := &p.Pod.Value
 	describe := "kubectl -n " + o.Namespace + " describe pod " + pod.Name
@@ -199,29 +203,6 @@ func (o Observed) labels(p PodSeen) []Finding {
 		}
 	}
 	return []Finding{ok("Pod %s has its labels", p.Pod.Value.Name)}
-}
-
-// secret is the run's own, from which every proof is made.
-func (o Observed) secret(p PodSeen) []Finding {
-	again := "kubectl -n " + o.Namespace + " delete agentrun " + p.Run.Name + "   # another standing run takes its place"
-	if c := condition(p.Run.Status.Conditions, hearthv1.AgentRunConditionCredentialReady); c.Status == "False" {
-		code := SecretReplaced
-		if p.Secret.Absent {
-			code = SecretMissing
-		}
-		return []Finding{fail(code, "the Secret of run %s is not the one its Pod started with", p.Run.Name).saw("%s", told(c.Reason, c.Message)).do("%s", again)}
-	}
-	switch {
-	case p.Secret.Why != "":
-		return []Finding{notChecked(p.Secret.Why)}
-	case p.Secret.Absent && !p.Pod.There():
-		return []Finding{ok("its Secret is made with its Pod")}
-	case p.Secret.Absent:
-		return []Finding{fail(SecretMissing, "Secret %s is gone", SecretName(p.Run)).do("%s", again)}
-	case p.Secret.Value == 0:
-		return []Finding{fail(SecretReplaced, "Secret %s has no %s", SecretName(p.Run), hearthv1.SecretToken).do("%s", again)}
-	}
-	return []Finding{ok("Secret %s is there", SecretName(p.Run))}
 }
 
 // listening: the readiness probe is a dial of port 4000.

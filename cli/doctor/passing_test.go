@@ -1,0 +1,63 @@
+package doctor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+)
+
+// A Secret that was lost breaks nothing once another standing run does the work, and only then.
+func TestALostSecretIsAHintOnceAnotherDoesTheWork(t *testing.T) {
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		change func(o *Observed, a *AgentSeen)
+		want   int
+	}{
+		"another does the work":  {func(*Observed, *AgentSeen) {}, ExitOK},
+		"the Agent is not ready": {func(_ *Observed, a *AgentSeen) { notReady(a, hearthv1.ReasonNotListening, "") }, ExitBroken},
+		"its Pod is not ready": {func(_ *Observed, a *AgentSeen) {
+			a.Pods[1].Pod.Value.Status.Conditions[0].Status = corev1.ConditionFalse
+		}, ExitBroken},
+		"its Secret was lost as well": {func(_ *Observed, a *AgentSeen) { a.Pods[1].Secret = Read[int]{Absent: true} }, ExitBroken},
+		"it gets no work either": {func(_ *Observed, a *AgentSeen) {
+			cordoned := metav1.NewMicroTime(now)
+			a.Pods[1].Run.Status.CordonedAt = &cordoned
+		}, ExitBroken},
+		"there is no other": {func(_ *Observed, a *AgentSeen) { a.Pods = a.Pods[:1] }, ExitBroken},
+	} {
+		o := w.healthy()
+		secondStands(&o, &o.Agents.Value[0])
+		c.change(&o, &o.Agents.Value[0])
+		r := Diagnose(o)
+		assert.Equal(t, c.want, r.ExitCode(), "%s: %s", name, printed(t, r))
+	}
+}
+
+// A standing run that is only being made breaks nothing for a while; how long, the API server's clock tells.
+func TestAStandingRunInTheMakingIsAHintForAWhile(t *testing.T) {
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		reason string
+		since  metav1.Time
+		want   int
+	}{
+		"since 29 s":         {hearthv1.ReasonNoStandingRun, metav1.NewTime(now.Add(-29 * time.Second)), ExitOK},
+		"since 30 s":         {hearthv1.ReasonNoStandingRun, metav1.NewTime(now.Add(-30 * time.Second)), ExitBroken},
+		"nobody knows since": {hearthv1.ReasonNoStandingRun, metav1.Time{}, ExitBroken},
+		"its Pod starts":     {hearthv1.ReasonNotListening, metav1.NewTime(now.Add(-time.Second)), ExitOK},
+		"of another reason":  {hearthv1.ReasonNoFreeName, metav1.NewTime(now.Add(-time.Second)), ExitBroken},
+	} {
+		o := w.healthy()
+		a := &o.Agents.Value[0]
+		notReady(a, c.reason, "a standing run is being made")
+		a.Agent.Value.Status.Conditions[0].LastTransitionTime = c.since
+		a.Pods = nil
+		r := Diagnose(o)
+		assert.Equal(t, c.want, r.ExitCode(), "%s: %s", name, printed(t, r))
+	}
+}

@@ -26,9 +26,8 @@ func TestEverybodySeesTheWholeOfARun(t *testing.T) {
 	early.see(`\ntwo`)
 	late := watch(t, p, run, nil)
 	late.see(`\ntwo`)
-	p.cut()
-	early.see(`goes on without a gap`)
-	late.see(`goes on without a gap`)
+	p.cut() // in the middle of loading, perhaps
+	p.connected(2)
 	second.open()
 	for _, w := range []*watcher{early, late} {
 		w.see(`── run team/review-1 ended: Succeeded \(Completed\)`)
@@ -74,7 +73,7 @@ func TestAHarnessThatRestartedIsFoundAgain(t *testing.T) {
 	p.kill()
 	w.see(`trying again`)
 	p.start()
-	w.see(`goes on without a gap`)
+	p.connected(2) // the harness may have been killed before all of the session was loaded: then nothing more is said than what was missing
 	w.tell(recorded(run))
 	require.NoError(t, w.end())
 	assert.Equal(t, 1, strings.Count(w.said(), "\none"), w.said())

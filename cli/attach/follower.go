@@ -292,12 +292,16 @@ func newStopped() *time.Timer {
 
 // do does what follows. What cannot be sent any more was for a bridge that has ended, and says so itself.
 func (a *attending) do(s step) error {
-	a.Screen.Ask(a.talk.now())
+	asked := a.talk.now()
+	if asked.Keys == 0 {
+		a.Screen.Ask(asked)
+	}
 	if len(s.show) > 0 {
 		if _, err := a.Screen.Write(s.show); err != nil {
 			return fmt.Errorf("show: %w", err)
 		}
 	}
+	a.Screen.Ask(asked) // no key answers what is not shown yet
 	for _, m := range s.send {
 		_, _ = a.stdin.Write(append(m, '\n'))
 	}

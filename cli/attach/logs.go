@@ -58,6 +58,7 @@ type Logs struct {
 	view   *view.View
 	headed bool // the header of this attempt was printed
 	alive  bool // this connection has shown a sign of life
+	live   bool // what is not there yet may come
 }
 
 // These say why there is no transcript.
@@ -79,6 +80,7 @@ func (l *Logs) Print(ctx context.Context, run *hearthv1.AgentRun) error {
 		case !waits && err != nil:
 			return err
 		case !waits:
+			l.live = l.Follow && !run.Ended()
 			err := l.attempt(ctx, p)
 			switch {
 			case l.Follow && !run.Ended() && over(err): // what becomes of the run, it will tell
@@ -218,7 +220,10 @@ func (l *Logs) stream(ctx context.Context, p place) error {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return refused(response)
+		if err := refused(response); !l.live || !errors.Is(err, errNoTranscript) {
+			return err
+		}
+		return fmt.Errorf("it %w", errNotBegun)
 	}
 	if kind := response.Header.Get("Content-Type"); kind != mediaJSON {
 		return forward.Finally(errTooOld)

@@ -70,7 +70,6 @@ type pod struct {
 	log   *text // of this boot; who follows dials while the next one begins
 	conns []net.Conn
 	state error // of Check
-	dials int
 }
 
 func newPod(t *testing.T, args ...string) *pod {
@@ -99,7 +98,12 @@ func (p *pod) start() {
 	}
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = log, log, 5*time.Second
 	require.NoError(p.t, p.cmd.Start())
-	p.t.Cleanup(p.kill)
+	p.t.Cleanup(func() {
+		p.kill()
+		if p.t.Failed() {
+			p.t.Log(log)
+		}
+	})
 	log.await(p.t, `acp: listening`)
 	p.boot = wire.ChallengeAnswer{}
 	p.call(wire.ChallengePath, wire.ChallengeRequest{APIVersion: wire.APIVersion, Target: wire.Target{Name: p.name, UID: podUID}}, &p.boot)
@@ -190,12 +194,21 @@ func (p *pod) through() *http.Client {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.addr())
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.dials++
 		if err == nil {
 			p.conns = append(p.conns, conn)
 		}
 		return conn, err
 	}}}
+}
+
+// connected waits until so many connections were made since the last cut.
+func (p *pod) connected(n int) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.conns) >= n
+	}, patience, 10*time.Millisecond)
 }
 
 // cut breaks every connection there is.

@@ -86,6 +86,7 @@ func TestAKeyAnswersAQuestion(t *testing.T) {
 	y.shown.await(t, `one`)
 	y.press("1") // no question yet: the beginning of a line
 	y.press("\x7f")
+	y.shown.await(t, `1\x1b\[D `) // both were read
 	g.open()
 	y.shown.await(t, `\[question\] may the agent`)
 	y.shown.await(t, `1-2\? `)

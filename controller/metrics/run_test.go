@@ -189,6 +189,7 @@ func TestTheTableIsWhatIsServed(t *testing.T) {
 	}
 	runDuration.WithLabelValues("Succeeded")
 	Recast("n", "a", 1)
+	t.Cleanup(func() { AgentGone("n", "a") }) // the registry is one for all tests of the process
 	Refused("Invalid")
 	allowed := []string{"component", "version", "revision", "goversion", "kind", "outcome", "reason", "state", "namespace", "agent", "code"}
 	kinds := map[Kind]dto.MetricType{Counter: dto.MetricType_COUNTER, Gauge: dto.MetricType_GAUGE, Histogram: dto.MetricType_HISTOGRAM}

@@ -130,7 +130,8 @@ func TestTheBinaryRunsWithItsOwnRightsAndGivesItsLeaseUp(t *testing.T) {
 	assert.False(t, first.ready(t), "not ready without its certificate")
 	require.NoError(t, apiserver.Apply(ctx, server.Admin(t), filepath.Join(root, "config", "webhook")))
 	require.Eventually(t, func() bool { return first.ready(t) }, time.Minute, 50*time.Millisecond)
-	second := start(t, file, "--page-bind-address="+pages[1])
+	profiles := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	second := start(t, file, "--page-bind-address="+pages[1], "--pprof-bind-address="+profiles)
 	require.Eventually(t, func() bool { return second.ready(t) }, time.Minute, 50*time.Millisecond, "every replica serves admission")
 
 	someone := server.ClientAsGroup(t, "someone", "system:masters")
@@ -150,6 +151,7 @@ func TestTheBinaryRunsWithItsOwnRightsAndGivesItsLeaseUp(t *testing.T) {
 
 	assert.Contains(t, fetch(t, pages[0], "/"), "which leads")
 	assert.Contains(t, fetch(t, pages[1], "/"), "which stands by", "every replica serves the page")
+	assert.Contains(t, fetch(t, profiles, "/debug/pprof/"), "goroutine", "where it was asked for")
 
 	before := holder(ctx, t, admin)
 	require.NoError(t, first.Process.Signal(syscall.SIGTERM))

@@ -24,7 +24,9 @@ type options struct {
 	// page is where the status page listens, "" for nowhere; pageHosts are names that it answers to beside localhost.
 	page      string
 	pageHosts []string
-	level     slog.Level
+	// profiles is where Go's profiles are served, "" for nowhere.
+	profiles string
+	level    slog.Level
 	// version has the version printed, and nothing served.
 	version bool
 }
@@ -48,6 +50,7 @@ func parse(args []string, getenv func(string) string, usage io.Writer) (options,
 	})
 	set.BoolVar(&o.adHoc, "allow-ad-hoc-runs", false, "let those who may create Pods in a namespace make AgentRuns without an Agent there (config/ad-hoc)")
 	pageFlags(set, &o)
+	profileFlag(set, &o)
 	set.TextVar(&o.level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	set.BoolVar(&o.version, "version", false, "print the version and exit")
 	if err := set.Parse(args); err != nil {

@@ -34,6 +34,9 @@ func TestFlagsHaveUsefulDefaults(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "127.0.0.1:8090", o.page)
 	assert.Equal(t, []string{"hearth.example.com"}, o.pageHosts)
+	o, err = parse([]string{"--pprof-bind-address=127.0.0.1:6060"}, none, nil)
+	require.NoError(t, err)
+	assert.Equal(t, "127.0.0.1:6060", o.profiles)
 	o, err = parse([]string{"--namespaces="}, none, nil)
 	require.NoError(t, err)
 	assert.Empty(t, o.namespaces, "empty means all")
@@ -55,6 +58,7 @@ func TestBadFlagsAreNamedWithWhatIsExpected(t *testing.T) {
 		"--page-bind-address=:p": `":p" is none`,
 		"--page-bind-address=:0": `":0" is none`,
 		"--page-hosts=a,b:80":    `-page-hosts: expected names of hosts without a port and with a comma between them, "b:80" is none`,
+		"--pprof-bind-address=1": `-pprof-bind-address: expected host:port such as 127.0.0.1:6060, or nothing for no profiles; "1" is none`,
 		"serve":                  `unexpected argument "serve": expected flags only`,
 	} {
 		_, err := parse([]string{arg}, none, &bytes.Buffer{})

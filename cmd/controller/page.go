@@ -20,8 +20,7 @@ import (
 // pageFlags are those of the status page.
 func pageFlags(set *flag.FlagSet, o *options) {
 	set.Func("page-bind-address", "host:port of the status page, such as 127.0.0.1:8090 for kubectl port-forward alone; it has no login. Empty for no page (config/page)", func(v string) error {
-		_, port, err := net.SplitHostPort(v)
-		if n, parseErr := strconv.ParseUint(port, 10, 16); v != "" && (err != nil || parseErr != nil || n == 0) {
+		if v != "" && !isHostPort(v) {
 			return fmt.Errorf("expected host:port such as 127.0.0.1:8090, or nothing for no page; %.63q is none", v)
 		}
 		o.page = v
@@ -40,6 +39,12 @@ func pageFlags(set *flag.FlagSet, o *options) {
 		}
 		return nil
 	})
+}
+
+func isHostPort(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	n, parseErr := strconv.ParseUint(port, 10, 16)
+	return err == nil && parseErr == nil && n > 0
 }
 
 // servePage adds the status page, where one is wanted.

@@ -41,6 +41,7 @@ func serve(ctx context.Context, o options) error {
 	log := logr.FromSlogHandler(lines)
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
+	sample(o)
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("find the API server: %w", err)
@@ -119,6 +120,7 @@ func newManager(config *rest.Config, o options, keeper *certs.Keeper, log *slog.
 		LeaderElectionReleaseOnCancel: true,
 		Metrics:                       metricsserver.Options{BindAddress: o.metrics, HandlerOpts: []func(*promhttp.HandlerOpts){openMetrics}},
 		HealthProbeBindAddress:        o.probes,
+		PprofBindAddress:              o.profiles,
 		WebhookServer: webhook.NewServer(webhook.Options{Port: o.webhookPort, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.MinVersion = tls.VersionTLS13
 			c.GetCertificate = keeper.GetCertificate

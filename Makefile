@@ -11,8 +11,8 @@ FUZZTIME ?= 20s
 # One set of build flags everywhere, so that images, demo and linter share what they compile. The race detector needs cgo.
 export CGO_ENABLED := 0
 export GOFLAGS := $(GOFLAGS) -trimpath
-# How many test packages run at once: several hold an API server each.
-PARALLEL ?= 2
+# How many test packages run at once. Several hold an API server each, and most of their time they wait.
+PARALLEL ?= 3
 
 .PHONY: help
 help: ## list the targets
@@ -29,19 +29,26 @@ EXPOSITION := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/hearth/exposition
 
 # The programs that tests build are built as everywhere else, without cgo: with it all that they link would be compiled once more. What
 # vet finds, `make lint` finds, for all packages and once.
-RACED := -race -vet=off -shuffle=on -exec 'env CGO_ENABLED=0'
+ORDINARY := -vet=off -shuffle=on -timeout 15m
+RACED := -race $(ORDINARY) -exec 'env CGO_ENABLED=0'
 
-# What the race detector would distort or slow down, and what attacks programs that are built without it. Most of it waits.
-UNRACED := CostsLittleMemory|ALineOf64MiB|WhateverHappens|AWrongRuntime|SurvivesHostileClients
+# Where our programs run as processes of their own there is nothing for the race detector but the tests: it would only slow them down.
+PROCESSES := /(cmd/harness|examples|hack|test)(/|$$)
+# By itself: it measures what others get meanwhile.
+ALONE := /test/hostile$$
+# What the race detector would distort in the other packages.
+DISTORTED := CostsLittleMemory|ALineOf64MiB|AWrongRuntime
 
 .PHONY: test
 test: setup envtest-assets ## all tests but end-to-end: unit, real API server, real goose, real browser
 	@hack/setup.sh browser
-	@rm -rf $(EXPOSITION); goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); helm=$$(hack/helm/install.sh); assets=$$(hack/cluster/cluster assets); \
-	KUBEBUILDER_ASSETS=$$assets HEARTH_EXPOSITION=$(EXPOSITION) HEARTH_GOOSE=$$goose HEARTH_PEERS=$$peers HEARTH_HELM=$$helm HEARTH_REQUIRE_REAL=1 \
-	  CGO_ENABLED=1 go test $(RACED) -p $(PARALLEL) -timeout 15m ./...
-	@go test -vet=off -count=1 -p 4 -timeout 15m -run '$(UNRACED)' ./controller/deliver ./cli/connect ./test/faults/model ./test/conformance
-	@go test -vet=off -count=1 -timeout 15m -run '$(UNRACED)' ./test/hostile # by itself: it measures what others get meanwhile
+	@rm -rf $(EXPOSITION)
+	@assets=$$(hack/cluster/cluster assets); goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); helm=$$(hack/helm/install.sh); all=$$(go list ./...); \
+	export KUBEBUILDER_ASSETS=$$assets HEARTH_GOOSE=$$goose HEARTH_PEERS=$$peers HEARTH_HELM=$$helm HEARTH_EXPOSITION=$(EXPOSITION) HEARTH_REQUIRE_REAL=1; \
+	CGO_ENABLED=1 go test $(RACED) -p $(PARALLEL) $$(grep -vE '$(PROCESSES)' <<<"$$all") ./test/conformance; \
+	go test $(ORDINARY) -p $(PARALLEL) $$(grep -E '$(PROCESSES)' <<<"$$all" | grep -vE '$(ALONE)'); \
+	go test $(ORDINARY) -count=1 $$(grep -E '$(ALONE)' <<<"$$all"); \
+	go test $(ORDINARY) -count=1 -run '$(DISTORTED)' ./controller/deliver ./cli/connect ./test/conformance
 	@CGO_ENABLED=1 go -C hack/cluster test $(RACED) ./...
 	@for m in hack/image hack/licences hack/promcheck hack/release; do HEARTH_EXPOSITION=$(EXPOSITION) go -C $$m test -vet=off -shuffle=on ./...; done # nothing runs beside anything else there, and what they link is large
 

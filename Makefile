@@ -88,6 +88,10 @@ latency: setup ## print how long 50 sequential deliveries take on the cluster (r
 readiness-lag: setup ## print how long ACPReady stays True after an agent was killed, 20 rounds (root)
 	@HEARTH_E2E_MEASURE=1 go test -tags e2e -count=1 -timeout 20m -v -run TestMeasureReadinessLag ./test/e2e
 
+.PHONY: bench-cold
+bench-cold: setup ## P4: a standing goose against a Pod of the same image, on the cluster; keeps the figures (root; ARGS="-rounds 1 -keep=false" to try)
+	@go run ./test/bench/cold -keep $(ARGS)
+
 .PHONY: cluster-test slow
 cluster-test: setup ## a cluster comes up, serves, and leaves nothing (root; no cluster may be running)
 	@HEARTH_CLUSTER_TEST=1 go -C hack/cluster test -count=1 -v -timeout 10m -run 'TestAClusterServesPodsAndLeavesNothing|TestAFailed' ./e2e

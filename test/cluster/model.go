@@ -54,6 +54,16 @@ func (c *Cluster) Tally(ctx context.Context, namespace, name string) (int, error
 	return strconv.Atoi(string(answer))
 }
 
+// Mark waits until the model got a request with the mark of that name, and returns when the first one came in, by the model's clock.
+func (c *Cluster) Mark(ctx context.Context, namespace, name string) (time.Time, error) {
+	answer, err := c.Typed.CoreV1().RESTClient().Get().Namespace(namespace).Resource("services").Name(modelName+":"+modelPort).
+		SubResource("proxy").Suffix("marks", name).Do(ctx).Raw()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("mark %s: %w", name, err)
+	}
+	return time.Parse(time.RFC3339Nano, string(answer))
+}
+
 // WaitPodReady waits until a Pod is Ready; the state shown has what kubelet says about its containers.
 func (c *Cluster) WaitPodReady(ctx context.Context, pod types.NamespacedName, limit time.Duration) error {
 	return c.Wait(ctx, "Pod "+pod.String(), limit, func(ctx context.Context) (bool, string, error) {

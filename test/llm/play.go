@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // sink takes an answer piece by piece; both kinds of answer (streamed, whole) implement it.
@@ -42,6 +43,7 @@ const (
 type player struct {
 	server     *Server
 	request    *request
+	asked      time.Time // when the request came in
 	sink       sink
 	bytes      int
 	finish     string
@@ -92,7 +94,7 @@ func (p *player) skip(script []Directive, n int) []Directive {
 			p.setUsage(script[i])
 		case VerbFinish:
 			p.finish = script[i].Text
-		case VerbSay, VerbSlow, VerbHuge, VerbFail, VerbHang, VerbGate:
+		case VerbSay, VerbSlow, VerbHuge, VerbFail, VerbHang, VerbGate, VerbMark:
 		}
 	}
 	if n > 0 {
@@ -126,6 +128,8 @@ func (p *player) step(ctx context.Context, d Directive) error {
 		p.finish = d.Text
 	case VerbUsage:
 		p.setUsage(d)
+	case VerbMark:
+		return p.server.marks.set(d.Text, p.asked)
 	case VerbShell:
 		return errors.New("shell is played by the caller")
 	}

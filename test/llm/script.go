@@ -22,6 +22,7 @@ const (
 	VerbGate   Verb = "gate"
 	VerbFinish Verb = "finish"
 	VerbUsage  Verb = "usage"
+	VerbMark   Verb = "mark"
 )
 
 const (
@@ -75,7 +76,7 @@ func find(part string) (Verb, string, bool) {
 	best := -1
 	var verb Verb
 	var arg string
-	for _, v := range []Verb{VerbSay, VerbShell, VerbSlow, VerbHuge, VerbFail, VerbHang, VerbGate, VerbFinish, VerbUsage} {
+	for _, v := range []Verb{VerbSay, VerbShell, VerbSlow, VerbHuge, VerbFail, VerbHang, VerbGate, VerbFinish, VerbUsage, VerbMark} {
 		key := string(v) + ":"
 		i := wordIndex(part, key)
 		if i >= 0 && (best < 0 || i < best) {
@@ -105,7 +106,7 @@ func directive(verb Verb, arg string) (Directive, error) {
 	var err error
 	switch verb {
 	case VerbSay, VerbHang:
-	case VerbShell, VerbGate:
+	case VerbShell, VerbGate, VerbMark:
 		if arg == "" {
 			err = fmt.Errorf("%s: expected text after the colon", verb)
 		}

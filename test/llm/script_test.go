@@ -40,6 +40,7 @@ func TestParseNamesTheDirectiveThatMakesNoSense(t *testing.T) {
 		"fail: 200":       `fail: expected an HTTP error status from 400 to 599, got "200"`,
 		"shell:":          "shell: expected text after the colon",
 		"gate:":           "gate: expected text after the colon",
+		"mark:":           "mark: expected text after the colon",
 		"finish: early":   `finish: expected stop, length or content_filter, got "early"`,
 		"usage: 1":        `usage: expected "none" or two token counts, got "1"`,
 		"usage: 1 x":      `usage: expected completion tokens from 0 to 2147483647, got "x"`,

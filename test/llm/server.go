@@ -27,17 +27,18 @@ type Options struct {
 	Second time.Duration
 }
 
-// Server is the scripted model; it serves /v1/models, /v1/chat/completions, /gates/{name}, /tallies/{name} and /healthz.
+// Server is the scripted model; it serves /v1/models, /v1/chat/completions, /gates/{name}, /tallies/{name}, /marks/{name} and /healthz.
 type Server struct {
 	options Options
 	gates   gates
 	tallies tallies
+	marks   marks
 	mux     *http.ServeMux
 	turns   atomic.Int64
 	answers atomic.Int64
 }
 
-// New returns a server that keeps nothing between requests but its open gates, tallies and counters.
+// New returns a server that keeps nothing between requests but its open gates, tallies, marks and counters.
 func New(options Options) *Server {
 	if options.Second == 0 {
 		options.Second = time.Second
@@ -49,6 +50,7 @@ func New(options Options) *Server {
 	s.mux.HandleFunc("POST /gates/{name}", s.openGate)
 	s.mux.HandleFunc("POST /tallies/{name}", s.tallies.add)
 	s.mux.HandleFunc("GET /tallies/{name}", s.tallies.get)
+	s.mux.HandleFunc("GET /marks/{name}", s.marks.get)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, fmt.Sprintf("no %s %s here", r.Method, r.URL.Path))
 	})
@@ -91,6 +93,7 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
+	asked := time.Now()
 	var req request
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&req); err != nil {
 		status := http.StatusBadRequest
@@ -110,7 +113,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, err.Error())
 		return
 	}
-	p := player{server: s, request: &req, sink: s.sink(w, &req)}
+	p := player{server: s, request: &req, asked: asked, sink: s.sink(w, &req)}
 	if err := p.play(r.Context(), script, results); err != nil {
 		s.broken(w, p.sink, err)
 	}

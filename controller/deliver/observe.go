@@ -69,7 +69,7 @@ func (c *courier) observeLink(run *hearthv1.AgentRun, r delivery.Run, n note, ob
 		return
 	}
 	s := link.Status()
-	obs.Link, obs.LinkMessage, obs.Journal, obs.LastContact = linkState(s.State), s.Message, s.Journal, s.LastContact
+	obs.Link, obs.LinkMessage, obs.Journal, obs.LastContact = usable(s), s.Message, s.Journal, s.LastContact
 	if obs.LastContact.IsZero() {
 		obs.LastContact = s.Opened
 	}
@@ -147,6 +147,15 @@ func (c *courier) reach(ctx context.Context, p *corev1.Pod) {
 		return
 	}
 	c.pods.wake(types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+}
+
+// usable is the state of a Link to go by. One that proved who it is and has not told yet what it holds is still opening: a moment later
+// its list tells of every attempt at once, and nobody has to ask for each (SPEC.md, Lifecycle, Re-attach; fault row 44).
+func usable(s client.Status) delivery.LinkState {
+	if s.State == client.StateVerified && !s.Listed {
+		return delivery.LinkChallenging
+	}
+	return linkState(s.State)
 }
 
 func linkState(s client.State) delivery.LinkState {

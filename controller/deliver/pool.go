@@ -66,10 +66,7 @@ func (c *courier) target(ctx context.Context, run *hearthv1.AgentRun) (delivery.
 		return t, end, nil
 	}
 	s := link.Status()
-	t.Link, t.LinkMessage, t.Journal, t.Agent, t.Capacity = linkState(s.State), s.Message, s.Journal, s.Agent.State, s.Capacity
-	if !s.Listed && t.Link == delivery.LinkVerified {
-		t.Link = delivery.LinkChallenging // what it holds is not known yet
-	}
+	t.Link, t.LinkMessage, t.Journal, t.Agent, t.Capacity = usable(s), s.Message, s.Journal, s.Agent.State, s.Capacity
 	t.BackoffUntil = c.memory.backoffUntil(t.PodUID)
 	for _, r := range c.reservedOn(ctx, t.PodUID) {
 		d := r.Status.Delivery

@@ -83,19 +83,21 @@ func (l *Link) suspect() {
 
 // learn takes over a page of the feed.
 func (l *Link) learn(page wire.Changes) {
-	link, changed := l.takeOver(page)
+	link, listed, changed := l.takeOver(page)
 	if link || len(changed) > 0 {
 		// An attempt accepted and ended between two pages leaves the harness's own figures as they were, and ours not.
-		l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, Link: true, Runs: changed})
+		l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, State: listed, Link: true, Runs: changed})
 	}
 }
 
-// takeOver tells whether anything an assignment goes by changed, and the runs of which an attempt did.
-func (l *Link) takeOver(page wire.Changes) (link bool, changed []wire.RunRef) {
+// takeOver tells whether anything an assignment goes by changed, whether all that the harness holds is known with this page and was not
+// before, and the runs of which an attempt changed.
+func (l *Link) takeOver(page wire.Changes) (link, listed bool, changed []wire.RunRef) {
 	agent := cleanAgent(page.Agent)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	link = l.status.Agent != agent || l.status.Capacity != page.Capacity || (!page.More && !l.status.Listed)
+	listed = !page.More && !l.status.Listed
+	link = listed || l.status.Agent != agent || l.status.Capacity != page.Capacity
 	l.status.Agent, l.status.Capacity, l.status.LastContact = agent, page.Capacity, l.cfg.Now()
 	if !page.More {
 		l.status.Listed = true
@@ -105,7 +107,7 @@ func (l *Link) takeOver(page wire.Changes) (link bool, changed []wire.RunRef) {
 			changed = append(changed, a.Run)
 		}
 	}
-	return link, changed
+	return link, listed, changed
 }
 
 // do carries out one call and believes its answer only if it is the target's. Sent tells whether a connection was had, so that

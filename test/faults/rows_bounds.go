@@ -35,7 +35,8 @@ func boundsRows() []Row {
 			)},
 		{44, `controller restarted with 10,000 runs in flight on 500 targets`,
 			`one list per Pod; bounded memory; each recorded once`, places(
-				open("ten thousand runs in flight need a benchmark of their own; of its parts, assigning is `BenchmarkAssign10000RunsTo500Targets` in `delivery`"),
+				at(API, "controller/deliver", "TestRow44_ARestartAsksEachTargetOnce"),
+				at(Decision, "delivery", "BenchmarkAssign10000RunsTo500Targets"),
 			)},
 		{45, `webhook absent or down at creation; a later mutator changes a resolved field`,
 			`refused, or Failed/NotAdmitted; never executed unresolved`, places(

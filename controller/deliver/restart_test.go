@@ -1,0 +1,119 @@
+package deliver_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/test/harness"
+)
+
+// asked counts a harness's requests, by what they ask for.
+type asked struct {
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+func (a *asked) wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := r.Method + " " + strings.TrimPrefix(r.URL.Path, wire.RunsPath)
+		if r.URL.Path == wire.ChallengePath {
+			name = "POST challenge"
+		}
+		if since := r.URL.Query().Get(wire.QuerySince); since != "" {
+			name = map[bool]string{true: "list", false: "feed"}[since == "0"]
+		}
+		a.mu.Lock()
+		a.calls[name]++
+		a.mu.Unlock()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// since gives what was asked after the last time.
+func (a *asked) since() map[string]int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	calls := a.calls
+	a.calls = map[string]int{}
+	delete(calls, "feed") // held, and so often as something changes
+	return calls
+}
+
+func (a *asked) of(call string) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.calls[call]
+}
+
+// Row 44: a controller that takes over asks each target once who it is and once what it holds, whatever that is. Nothing is asked of
+// single runs, nothing is sent again, and each is recorded once.
+func TestRow44_ARestartAsksEachTargetOnce(t *testing.T) {
+	const targets, each = 3, 6
+	w := newWorld(t)
+	var pods []*target
+	var counts []*asked
+	for i := range targets {
+		a := &asked{calls: map[string]int{}}
+		counts = append(counts, a)
+		pods = append(pods, w.standing(fmt.Sprintf("reviewer-%d", i), harness.Options{Concurrency: each, Wrap: a.wrap}))
+	}
+	first := w.controller()
+	var runs []*hearthv1.AgentRun
+	for i := range targets * each {
+		runs = append(runs, w.deliver(fmt.Sprintf("run-%d", i), harness.HoldPrefix+"it"))
+	}
+	for _, run := range runs {
+		w.reasonIs(run, hearthv1.ReasonRunning)
+	}
+	first.stop()
+	for _, a := range counts {
+		a.since()
+	}
+	second := w.controller()
+	for _, a := range counts {
+		assert.True(t, w.eventually(func() bool { return a.of("list") == 1 }))
+	}
+	fresh := w.deliver("fresh", goal) // waits: every place is taken
+	w.reasonIs(fresh, hearthv1.ReasonTargetBusy)
+	for _, a := range counts {
+		assert.Equal(t, map[string]int{"POST challenge": 1, "list": 1}, a.since())
+	}
+	for _, run := range runs {
+		assert.Empty(t, second.written(run.Name), "nothing changed, so nothing is written")
+		for _, x := range pods {
+			x.harness.Runner.Release(string(run.UID))
+		}
+	}
+	calls := map[string]int{}
+	for _, run := range append(runs, fresh) {
+		w.ended(run)
+		marked := "POST /" + string(run.UID) + wire.RecordedSuffix
+		assert.True(t, w.eventually(func() bool { return counts[0].of(marked)+counts[1].of(marked)+counts[2].of(marked) > 0 }))
+	}
+	for _, a := range counts {
+		for call, n := range a.since() {
+			calls[call] += n
+		}
+	}
+	delete(calls, "POST challenge") // of each connection
+	want := map[string]int{"POST ": 1}
+	for _, run := range append(runs, fresh) {
+		want["GET /"+string(run.UID)], want["POST /"+string(run.UID)+wire.RecordedSuffix] = 1, 1
+	}
+	assert.Equal(t, want, calls, "only the new one is sent; each result is fetched once and marked as recorded once")
+	started := 0
+	for _, x := range pods {
+		for key, n := range x.harness.Runner.Started() {
+			assert.Equal(t, 1, n, "%+v", key)
+			started++
+		}
+	}
+	assert.Equal(t, len(runs)+1, started)
+}

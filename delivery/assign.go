@@ -21,7 +21,11 @@ func Assign(now time.Time, runs []Run, pool Pool) Assignments {
 		}
 		c := targets.take(run.Generation)
 		if c == nil {
-			out.Refusals = append(out.Refusals, Refusal{Run: run.UID, Reason: targets.reason, Message: targets.message})
+			r := Refusal{Run: run.UID, Reason: targets.reason, Message: targets.message}
+			out.Refusals = append(out.Refusals, r)
+			if run.Reason != r.Reason {
+				out.RequeueAt = earliest(now, out.RequeueAt, run.saysAt(r.Reason))
+			}
 			continue
 		}
 		t := c.target
@@ -41,13 +45,22 @@ func ReserveStatus(run Run, r Reservation) Status {
 }
 
 // WaitStatus is the status of a run that was refused a target; nil when it says so already, so that waiting costs one write
-// a reason.
-func WaitStatus(run Run, r Refusal) *Status {
-	if run.Reason == r.Reason {
+// a reason, and when that is not worth a write yet.
+func WaitStatus(now time.Time, run Run, r Refusal) *Status {
+	if run.Reason == r.Reason || now.Before(run.saysAt(r.Reason)) {
 		return nil
 	}
 	s := alive(run.Progress, PhasePending, r.Reason, r.Message)
 	return &s
+}
+
+// saysAt is when a run says for what it waits. That there is a queue is no news while the queue moves, and in a burst each of these
+// writes would take the place of one that moves it.
+func (r Run) saysAt(reason Reason) time.Time {
+	if reason == ReasonTargetBusy {
+		return r.Created.Add(WriteBusyAfter)
+	}
+	return r.Created
 }
 
 func waits(now time.Time, r *Run) bool {

@@ -106,17 +106,41 @@ func TestARefusalSaysWhy(t *testing.T) {
 			assert.Equal(t, run.UID, a.Refusals[0].Run)
 			assert.Equal(t, c.reason, a.Refusals[0].Reason)
 			assert.Contains(t, a.Refusals[0].Message, c.message)
-			s := WaitStatus(run, a.Refusals[0])
+			s := WaitStatus(later, run, a.Refusals[0])
 			require.NotNil(t, s)
 			assert.Equal(t, PhasePending, s.Phase)
 			assert.Equal(t, Condition{Unknown, c.reason, a.Refusals[0].Message}, s.Succeeded)
 			assert.Equal(t, False, s.Delivered.Status)
 			run.Reason = c.reason
-			assert.Nil(t, WaitStatus(run, a.Refusals[0]), "P7: one write a reason")
+			assert.Nil(t, WaitStatus(later, run, a.Refusals[0]), "P7: one write a reason")
 		})
 	}
 	assert.Equal(t, later.Add(7*time.Second), Assign(later, []Run{waitingRun(1)}, Pool{Targets: []Target{backingOff}}).RequeueAt)
 	assert.Zero(t, Assign(later, nil, Pool{Targets: []Target{backingOff}}).RequeueAt, "nobody waits for it")
+}
+
+// P7: a queue that moves costs nothing. What a person has to know is said at once, that there is a queue after a while, and somebody
+// looks then.
+func TestThatAllAreBusyIsSaidAfterAWhile(t *testing.T) {
+	full := Pool{Targets: []Target{targetWith(1, func(t *Target) { t.Capacity.Running = 2 })}}
+	run := waitingRun(1)
+	due := run.Created.Add(WriteBusyAfter)
+	for now, says := range map[time.Time]bool{run.Created: false, due.Add(-1): false, due: true, due.Add(time.Hour / 2): true} {
+		a := Assign(now, []Run{run}, full)
+		require.Len(t, a.Refusals, 1)
+		assert.Equal(t, says, WaitStatus(now, run, a.Refusals[0]) != nil, now)
+		if says {
+			assert.Zero(t, a.RequeueAt)
+		} else {
+			assert.Equal(t, due, a.RequeueAt, "somebody looks then")
+		}
+	}
+	run.Reason = ReasonTargetBusy
+	assert.Zero(t, Assign(run.Created, []Run{run}, full).RequeueAt, "it says so already")
+	run.Reason = ""
+	a := Assign(run.Created, []Run{run}, Pool{})
+	assert.Equal(t, ReasonWaitingForService, WaitStatus(run.Created, run, a.Refusals[0]).Succeeded.Reason, "nothing ends that by itself")
+	assert.Zero(t, a.RequeueAt)
 }
 
 func TestAssignLeavesOthersToDecide(t *testing.T) {

@@ -19,7 +19,7 @@ func assigned(t *testing.T, pool Pool) Condition {
 	a := Assign(later, []Run{waitingRun(1)}, pool)
 	require.Empty(t, a.Reserves)
 	require.Len(t, a.Refusals, 1)
-	s := WaitStatus(waitingRun(1), a.Refusals[0])
+	s := WaitStatus(later, waitingRun(1), a.Refusals[0])
 	require.NotNil(t, s)
 	return s.Succeeded
 }

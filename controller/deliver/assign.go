@@ -169,10 +169,10 @@ func (a assignReconciler) sendFirst(run *hearthv1.AgentRun) {
 func (a assignReconciler) refuse(ctx context.Context, refusals []delivery.Refusal, runs map[string]*hearthv1.AgentRun) (next time.Duration, err error) {
 	var not unwritten
 	group, ctx := writing(ctx)
-	begun := 0
+	begun, now := 0, a.now()
 	for _, r := range refusals {
 		run := runs[r.Run]
-		want := delivery.WaitStatus(toRun(run), r)
+		want := delivery.WaitStatus(now, toRun(run), r)
 		if want == nil {
 			continue
 		}

@@ -278,8 +278,10 @@ func TestAWriteThatIsRepeatedIsCountedOnce(t *testing.T) {
 	before = figures(t)
 	run := w.deliver("lost", goal)
 	w.ended(run)
-	w.ended(w.deliver("next", goal))
+	next := w.deliver("next", goal)
+	w.ended(next)
 	w.says(run, "Reserved")
+	w.says(next, "Reserved", "Completed") // what is told was counted
 	assert.InDelta(t, 1, moved(t, before)["hearth_runs_finished_total delivered Succeeded Completed"], 0, "of the two only the one whose reply came")
 }
 

@@ -12,6 +12,7 @@ import (
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/delivery"
 	"github.com/hearthdev/hearth/test/harness"
 )
 
@@ -35,7 +36,7 @@ func TestARunSaysWhatItWaitsForAtEachMoment(t *testing.T) {
 	x := w.placeholder("reviewer-1")
 	x.run.Status.CordonedAt = ptr.To(metav1.NowMicro())
 	require.NoError(t, w.kube.Status().Update(t.Context(), x.run))
-	p := w.controller()
+	p := w.controllerAt(func() time.Time { return time.Now().Add(delivery.WriteBusyAfter) })
 	run := w.deliver("work", goal)
 	w.reasonIs(run, hearthv1.ReasonWaitingForService) // nothing replaces what is scaled away
 	w.scale(1)

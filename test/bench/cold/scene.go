@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/utils/ptr"
@@ -124,6 +125,9 @@ func (s *scene) container() corev1.Container {
 			{Name: "GOOSE_PROVIDER", Value: "openai"}, {Name: "GOOSE_MODEL", Value: "test-model"},
 			{Name: "OPENAI_API_KEY", Value: "x"}, {Name: "OPENAI_HOST", Value: s.model},
 		},
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("192Mi"),
+		}},
 	}
 }
 
@@ -168,8 +172,9 @@ func (s *scene) key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: s.namespace, Name: name}
 }
 
-// name is one that was not used before; a mark, a run and a Pod are called so.
+// name is one that was not used before; a mark, a run and a Pod are called so. It does not end in a dash and a number, as those of the
+// runs that the controller makes do: admission looks longer at those.
 func (s *scene) name(kind string) string {
 	s.n++
-	return fmt.Sprintf("%s-%d", kind, s.n)
+	return fmt.Sprintf("%s-n%d", kind, s.n)
 }

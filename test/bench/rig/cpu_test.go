@@ -3,6 +3,7 @@ package rig
 import (
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,4 +60,10 @@ func TestAChildIsFoundByItsName(t *testing.T) {
 	start()
 	_, err = childrenNamed("sleep")
 	assert.ErrorContains(t, err, "two child processes are named sleep")
+}
+
+func TestOfALogWhatIsUnusualIsShown(t *testing.T) {
+	assert.Equal(t, "a\nb\n\n", unusual("a\n{\"level\":\"INFO\"}\nb\n"))
+	assert.Equal(t, "x\n", unusual(strings.Repeat("x\n", 3) + "x")[6:])
+	assert.Equal(t, tailLines, strings.Count(unusual(strings.Repeat("x\n", 100)), "\n"))
 }

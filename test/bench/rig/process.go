@@ -7,11 +7,18 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 )
 
-// tailBytes is how much of a log is shown.
-const tailBytes = 4 << 10
+const (
+	// tailBytes is how much of a log's end is looked at, and tailLines how much of that is shown.
+	tailBytes = 256 << 10
+	tailLines = 20
+	// usual is what the lines have in which a controller says that all is well.
+	usual = `"level":"INFO"`
+)
 
 // process is a program that the rig started. It does not outlive the rig's own.
 type process struct {
@@ -58,7 +65,7 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// tail is the end of a log.
+// tail is what is unusual at the end of a log.
 func tail(log string) string {
 	file, err := os.Open(log)
 	if err != nil {
@@ -74,7 +81,12 @@ func tail(log string) string {
 	if err != nil {
 		return ""
 	}
-	return string(text) + "\n"
+	return unusual(string(text))
+}
+
+func unusual(text string) string {
+	lines := slices.DeleteFunc(strings.SplitAfter(text, "\n"), func(line string) bool { return strings.Contains(line, usual) })
+	return strings.Join(lines[max(0, len(lines)-tailLines):], "") + "\n"
 }
 
 // freePort is one that nobody listens on.

@@ -88,7 +88,10 @@ latency: setup ## print how long 50 sequential deliveries take on the cluster (r
 readiness-lag: setup ## print how long ACPReady stays True after an agent was killed, 20 rounds (root)
 	@HEARTH_E2E_MEASURE=1 go test -tags e2e -count=1 -timeout 20m -v -run TestMeasureReadinessLag ./test/e2e
 
-.PHONY: bench-cold
+.PHONY: bench bench-cold
+bench: setup envtest-assets ## delivery, burst, long work and fairness against what the machine can do at most; keeps the figures (ARGS="-only P1,P2 -profile DIR" tries)
+	@KUBEBUILDER_ASSETS=$$(hack/cluster/cluster assets) go run ./test/bench $(or $(ARGS),-update)
+
 bench-cold: setup ## P4: a standing goose against a Pod of the same image, on the cluster; keeps the figures (root; ARGS="-rounds 1 -keep=false" to try)
 	@go run ./test/bench/cold -keep $(ARGS)
 

@@ -23,7 +23,7 @@ const (
 	cutDirEnv = "JOURNAL_TEST_DIR"
 )
 
-// script is a life of a journal, a durable write per step.
+// script is a life of a journal, a durable write per step but for the mark, which goes to the disk with the next one.
 var script = []struct {
 	name string
 	do   func(*Journal) error
@@ -34,13 +34,16 @@ var script = []struct {
 	{"finish a", func(j *Journal) error { _, err := j.Finish(key("a", 1), done("a's output")); return err }},
 	{"void b", func(j *Journal) error { _, err := j.Void(key("b", 1)); return err }},
 	{"accept b again", func(j *Journal) error { _, err := j.Accept(request("b", 2)); return err }},
-	{"recorded a", func(j *Journal) error { return j.Recorded(key("a", 1)) }},
+	{markStep, func(j *Journal) error { return j.Recorded(key("a", 1)) }},
 	{"void unseen c", func(j *Journal) error { _, err := j.VoidUnseen(key("c", 5)); return err }},
 	{"start b again", func(j *Journal) error { _, err := j.Start(key("b", 2), "s"); return err }},
 	{"cancel b again", func(j *Journal) error { _, err := j.RequestCancel(key("b", 2)); return err }},
 	{"finish b again", func(j *Journal) error { _, err := j.Finish(key("b", 2), done("b's output")); return err }},
 	{"accept d", func(j *Journal) error { _, err := j.Accept(request("d", 1)); return err }},
 }
+
+// markStep alone need not survive a crash that comes before the next write.
+const markStep = "recorded a"
 
 // runCutScript is the child: it runs the script, says after each step that it returned, and kills itself at a boundary.
 func runCutScript() int {
@@ -97,7 +100,11 @@ func checkCut(t *testing.T, dir string, did int, what string) {
 	t.Helper()
 	got := states(t, mustOpen(t, dir))
 	var allowed []string
-	for steps := did; steps <= min(did+1, len(script)); steps++ {
+	from := did
+	if did > 0 && script[did-1].name == markStep { // a mark may be lost, and nothing else
+		from--
+	}
+	for steps := from; steps <= min(did+1, len(script)); steps++ {
 		model := memoryTempDir(t)
 		j := mustOpen(t, model)
 		for _, step := range script[:steps] {
@@ -141,6 +148,10 @@ func TestACommitTornAnywhereIsBeforeOrAfter(t *testing.T) {
 	for _, step := range script {
 		require.NoError(t, step.do(j))
 		after := readFile(t, journalFile(dir))
+		if step.name == markStep {
+			require.Equal(t, before, after, "a mark goes with the next write")
+			continue
+		}
 		isAfter, err := dumpBytes(t, path, after)
 		require.NoError(t, err)
 		torn := append(append([]byte{}, before...), make([]byte, len(after)-len(before))...)

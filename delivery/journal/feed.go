@@ -5,6 +5,7 @@ import (
 	"container/list"
 	"slices"
 	"sync"
+	"time"
 
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
@@ -19,6 +20,9 @@ type feed struct {
 	changed  chan struct{}         // closed at the next change
 	accepted int
 	running  int
+	expected map[Key]bool // of which Expect was told
+	marked   *list.List   // of mark: recorded, which the file does not say yet; oldest mark first
+	byMark   map[Key]*list.Element
 }
 
 type item struct {
@@ -28,6 +32,7 @@ type item struct {
 
 func (f *feed) init() {
 	f.byChange, f.byKey, f.changed = list.New(), map[Key]*list.Element{}, make(chan struct{})
+	f.expected, f.marked, f.byMark = map[Key]bool{}, list.New(), map[Key]*list.Element{}
 }
 
 // put adds or changes an attempt.
@@ -40,22 +45,51 @@ func (f *feed) put(s stored) {
 		f.byChange.Remove(e)
 	}
 	f.count(s.Attempt.State, 1)
+	delete(f.expected, key)
 	f.revision++
 	f.order = max(f.order, s.Order)
 	f.byKey[key] = f.byChange.PushBack(&item{stored: s, revision: f.revision})
 	f.wake()
 }
 
-// drop takes a recorded attempt out: its tombstone is read from the file when somebody asks.
-func (f *feed) drop(key Key) {
+// mark takes a recorded attempt out and keeps its mark until the file has it; then its tombstone is read from the file when somebody
+// asks. It tells how many marks wait.
+func (f *feed) mark(key Key, at time.Time) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if e := f.byKey[key]; e != nil {
-		f.count(e.Value.(*item).Attempt.State, -1)
+		s := e.Value.(*item).stored
+		f.count(s.Attempt.State, -1)
 		f.byChange.Remove(e)
 		delete(f.byKey, key)
+		s.Attempt.Recorded = true
+		f.byMark[key] = f.marked.PushBack(mark{stored: s, at: at})
 	}
 	f.wake()
+	return f.marked.Len()
+}
+
+// marks are those that the file does not have.
+func (f *feed) marks() []mark {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	out := make([]mark, 0, f.marked.Len())
+	for e := f.marked.Front(); e != nil; e = e.Next() {
+		out = append(out, e.Value.(mark))
+	}
+	return out
+}
+
+// unmark forgets marks that the file has.
+func (f *feed) unmark(marks []mark) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range marks {
+		if e := f.byMark[m.key()]; e != nil {
+			f.marked.Remove(e)
+			delete(f.byMark, m.key())
+		}
+	}
 }
 
 func (f *feed) count(s wire.State, by int) {
@@ -72,11 +106,11 @@ func (f *feed) wake() {
 	f.changed = make(chan struct{})
 }
 
-// nextOrder comes after everything that can still start.
-func (f *feed) nextOrder() int64 {
+// lastOrder is that of the attempt which was first seen last.
+func (f *feed) lastOrder() int64 {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
-	return f.order + 1
+	return f.order
 }
 
 // inState lists attempts in the order they were first seen.
@@ -102,6 +136,34 @@ func (f *feed) get(key Key) (stored, bool) {
 	return stored{}, false
 }
 
+// known is get, of what is marked as recorded and not yet so in the file too.
+func (f *feed) known(key Key) (stored, bool) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if e := f.byKey[key]; e != nil {
+		return e.Value.(*item).stored, true
+	}
+	if e := f.byMark[key]; e != nil {
+		return e.Value.(mark).stored, true
+	}
+	return stored{}, false
+}
+
+// Expect counts an attempt as accepted before Accept has synced it, so that two decisions at the same moment do not give the last
+// place away twice. Unexpect takes that back; it does nothing once Accept has it.
+func (j *Journal) Expect(key Key) {
+	j.feed.mu.Lock()
+	defer j.feed.mu.Unlock()
+	j.feed.expected[key] = true
+}
+
+// Unexpect: see Expect.
+func (j *Journal) Unexpect(key Key) {
+	j.feed.mu.Lock()
+	defer j.feed.mu.Unlock()
+	delete(j.feed.expected, key)
+}
+
 // Touch makes a new revision without a change of an attempt, for what rides on the feed: the agent's state, draining.
 func (j *Journal) Touch() {
 	j.feed.mu.Lock()
@@ -117,11 +179,11 @@ func (j *Journal) Changed() <-chan struct{} {
 	return j.feed.changed
 }
 
-// Counts tells how many attempts are accepted and how many are running.
+// Counts tells how many attempts are accepted, or expected to be, and how many are running.
 func (j *Journal) Counts() (accepted, running int) {
 	j.feed.mu.RLock()
 	defer j.feed.mu.RUnlock()
-	return j.feed.accepted, j.feed.running
+	return j.feed.accepted + len(j.feed.expected), j.feed.running
 }
 
 // Accepted lists what is accepted and not started, in the order it came.

@@ -83,6 +83,13 @@ func finish(t *testing.T, j *Journal, k Key, text string) {
 	require.NoError(t, err)
 }
 
+// writeMarks has the marks that wait written, as the next write would.
+func writeMarks(j *Journal) {
+	j.write.Lock()
+	defer j.write.Unlock()
+	j.flush()
+}
+
 // dump is everything in a file as text, or an error that says that it is damaged.
 func dump(path string) (string, error) {
 	db, c, err := openChecked(path)
@@ -136,3 +143,8 @@ func writeFile(t *testing.T, path string, b []byte) {
 	t.Helper()
 	require.NoError(t, os.WriteFile(path, b, 0o600))
 }
+
+const (
+	waitFor = 30 * time.Second
+	tick    = time.Millisecond
+)

@@ -1,6 +1,6 @@
 // Package journal is what a harness promised and what came of it, durable on disk (R28; SPEC.md, Harness, Journal). Every
-// write is synced before the call returns, so a caller may act on it: 202 after Accept, the prompt after Start, the result to
-// anybody after Finish. It knows the wire contract's types and nothing of HTTP.
+// write but a mark is synced before the call returns, so a caller may act on it: 202 after Accept, the prompt after Start, the result
+// to anybody after Finish. Writes that arrive during a sync share the next one. It knows the wire contract's types and nothing of HTTP.
 package journal
 
 import (
@@ -60,10 +60,10 @@ type Config struct {
 	MaxAttempts  int
 	ReserveBytes int64
 	// BeforeWrite and AfterWrite are called around every durable write with its name; an error from BeforeWrite fails the
-	// write before it is begun. They are the cut points of crash tests; nil in production.
+	// write before it is begun. They are the cut points of crash tests; nil in production. A mark has them too, as "recorded".
 	BeforeWrite func(write string) error
 	AfterWrite  func(write string)
-	// Wrote, unless nil, is told how long each durable write took, the sync included.
+	// Wrote, unless nil, is told of each durable write how long the commit took that it was part of, the sync included.
 	Wrote func(write string, took time.Duration)
 }
 
@@ -88,10 +88,13 @@ type Journal struct {
 	id   string
 	lock *os.File
 
-	write  sync.Mutex   // held across a durable write
-	counts counts       // under write
-	file   sync.RWMutex // held shared by reads of db, alone by its replacement
-	db     *bbolt.DB
+	waiting waiting
+	write   sync.Mutex // held across a commit
+	counts  counts     // under write
+	order   int64      // the last stored.Order given; under write
+
+	file sync.RWMutex // held shared by reads of db, alone by its replacement
+	db   *bbolt.DB
 
 	feed    feed
 	settled []Unfinished
@@ -121,6 +124,7 @@ func Open(cfg Config) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{cfg: cfg, lock: lock}
+	j.feed.init()
 	if err := j.load(); err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
@@ -144,7 +148,6 @@ func (j *Journal) load() error {
 		return fmt.Errorf("open journal %s: %w", path, err)
 	}
 	j.id, j.counts = contents.id, contents.counts
-	j.feed.init()
 	for _, s := range contents.open {
 		j.feed.put(s)
 	}
@@ -154,10 +157,11 @@ func (j *Journal) load() error {
 // ID identifies this journal; another ID means that what the former one promised is lost (SPEC.md, Endpoints).
 func (j *Journal) ID() string { return j.id }
 
-// Close releases the file and the lock. It waits for a write that is under way.
+// Close releases the file and the lock. It waits for a write that is under way, and writes the marks that wait for one.
 func (j *Journal) Close() error {
 	j.write.Lock()
 	defer j.write.Unlock()
+	j.flush()
 	err := j.closeFile()
 	if j.lock != nil {
 		err = errors.Join(err, j.lock.Close())

@@ -206,6 +206,7 @@ func TestRecordedResultsAreDroppedAndTombstonesStay(t *testing.T) {
 		require.NoError(t, j.Recorded(key(r, 1)))
 	}
 	forgotten := func(r string) bool {
+		writeMarks(j)
 		e, err := j.Get(key(r, 1))
 		require.NoError(t, err)
 		assert.Equal(t, wire.StateFinished, e.State)

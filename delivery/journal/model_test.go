@@ -62,6 +62,12 @@ func TestTheJournalBehavesLikeAMapThatNeverForgets(t *testing.T) {
 				}
 			},
 			"crash": func(t *rapid.T) {
+				if rapid.Bool().Draw(t, "kill") { // what would not have reached the disk
+					for _, m := range j.feed.marks() {
+						delete(recorded, m.key())
+					}
+					j.feed.unmark(j.feed.marks())
+				}
 				require.NoError(t, j.Close())
 				j = open()
 				assert.Equal(t, id, j.ID())
@@ -103,7 +109,7 @@ func compare(t *rapid.T, j *Journal, model map[Key]wire.State, recorded map[Key]
 			assert.Equal(t, !e.State.Ended(), !errors.Is(err, ErrUnknown), "the goal is there until the end")
 		}
 	}
-	assert.LessOrEqual(t, kept, 2)
+	assert.LessOrEqual(t, kept-len(j.feed.marks()), 2)
 	p, err := j.Changes(0, 1<<20)
 	require.NoError(t, err)
 	assert.Len(t, p.Runs, unrecorded)

@@ -80,7 +80,7 @@ func (j *Journal) Work(key Key) (Work, error) {
 // find prefers memory, which changes only after a sync; the file is asked for recorded attempts alone. One that is in the
 // file and neither recorded nor in memory is being written at this moment, and not known yet.
 func (j *Journal) find(key Key) (Entry, error) {
-	if s, found := j.feed.get(key); found {
+	if s, found := j.feed.known(key); found {
 		return s.entry(), nil
 	}
 	var e Entry

@@ -11,11 +11,9 @@ import (
 // settle ends what was running when the last boot ended (row 16). The goal was, or may have been, sent: it is never sent
 // again by itself. What was only accepted stays so and will run (row 15).
 func (j *Journal) settle() error {
-	j.write.Lock()
-	defer j.write.Unlock()
 	running := j.feed.inState(func(s wire.State) bool { return s == wire.StateRunning })
 	now := j.now()
-	err := j.update("settle", func(tx *bbolt.Tx, c *counts) error {
+	err := j.update(&write{name: "settle", change: func(tx *bbolt.Tx, c *counts) error {
 		j.settled = nil
 		for i := range running {
 			var work Work
@@ -30,11 +28,11 @@ func (j *Journal) settle() error {
 			j.settled = append(j.settled, Unfinished{running[i].Attempt, work.Trace})
 		}
 		return dropOld(tx, c, int64(j.cfg.Keep), now.Add(-KeepFor))
-	}, func() {
+	}, known: func() {
 		for _, s := range running {
 			j.feed.put(s)
 		}
-	})
+	}})
 	if err != nil {
 		return err
 	}

@@ -8,26 +8,14 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// update makes one durable write; j.write is held. When it returns nil the write is synced. When it returns an error the
-// write is not in the file. A full disk gets the reserve first, unless more is to be accepted. Known brings memory to what
-// the file then holds, whatever comes between the two.
-func (j *Journal) update(name string, change func(tx *bbolt.Tx, c *counts) error, known func()) error {
-	err := j.try(name, change, known)
-	if errors.Is(err, ErrFull) && name != writeAccept && j.spendReserve() {
-		err = j.try(name, change, known)
-	}
-	if err != nil {
-		return fmt.Errorf("journal %s: %w", name, err)
-	}
-	return nil
-}
-
-// try makes one durable write. A commit that failed half way is looked at again, because bbolt may have written its meta page
-// before the sync failed.
-func (j *Journal) try(name string, change func(tx *bbolt.Tx, c *counts) error, known func()) error {
+// try makes one commit of some writes, with the marks that wait for one. A commit that failed half way is looked at again, because
+// bbolt may have written its meta page before the sync failed.
+func (j *Journal) try(writes ...*write) error {
 	if j.cfg.BeforeWrite != nil {
-		if err := j.cfg.BeforeWrite(name); err != nil {
-			return full(err)
+		for _, w := range writes {
+			if err := j.cfg.BeforeWrite(w.name); err != nil {
+				return full(err)
+			}
 		}
 	}
 	if err := j.reopen(); err != nil {
@@ -35,9 +23,15 @@ func (j *Journal) try(name string, change func(tx *bbolt.Tx, c *counts) error, k
 	}
 	next := j.counts
 	next.Writes++
+	marks := j.feed.marks()
 	wrote := j.stopwatch()
 	err := j.db.Update(func(tx *bbolt.Tx) error {
-		if err := change(tx, &next); err != nil {
+		for _, w := range writes {
+			if err := w.change(tx, &next); err != nil {
+				return err
+			}
+		}
+		if err := j.putMarks(tx, &next, marks); err != nil {
 			return err
 		}
 		return put(tx.Bucket(bucketMeta), keyCounts, next)
@@ -48,10 +42,20 @@ func (j *Journal) try(name string, change func(tx *bbolt.Tx, c *counts) error, k
 		}
 	}
 	j.counts = next
-	wrote(name)
-	defer known() // whoever panics now: an attempt that is in the file alone would be lost to this process (fault row 42)
+	j.feed.unmark(marks)
+	defer func() { // whoever panics now: an attempt that is in the file alone would be lost to this process (fault row 42)
+		for _, w := range writes {
+			w.known()
+			w.done = true
+		}
+	}()
+	for _, w := range writes {
+		wrote(w.name)
+	}
 	if j.cfg.AfterWrite != nil {
-		j.cfg.AfterWrite(name)
+		for _, w := range writes {
+			j.cfg.AfterWrite(w.name)
+		}
 	}
 	return nil
 }

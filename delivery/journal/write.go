@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -17,11 +16,6 @@ func (j *Journal) Accept(r wire.DeliveryRequest) (wire.Attempt, error) { return 
 
 // AcceptIn is Accept with the trace that the attempt belongs to.
 func (j *Journal) AcceptIn(r wire.DeliveryRequest, trace Trace) (wire.Attempt, error) {
-	j.write.Lock()
-	defer j.write.Unlock()
-	if err := j.room(); err != nil {
-		return wire.Attempt{}, err
-	}
 	now := j.now()
 	s := stored{Contract: r.APIVersion, Attempt: wire.Attempt{
 		Run: r.Run, Attempt: r.Attempt, Digest: wire.Digest(r.Run.UID, r.Attempt, r.Goal), State: wire.StateAccepted, AcceptedAt: &now,
@@ -30,20 +24,15 @@ func (j *Journal) AcceptIn(r wire.DeliveryRequest, trace Trace) (wire.Attempt, e
 	if r.Limits != nil {
 		work.Limits = *r.Limits
 	}
-	return j.add(writeAccept, s, &work)
+	return j.add(writeAccept, s, &work, j.cfg.MaxAttempts)
 }
 
 // VoidUnseen journals a tombstone for an attempt that never arrived: it will not run if it does. Only its run's UID is known.
 func (j *Journal) VoidUnseen(key Key) (wire.Attempt, error) {
-	j.write.Lock()
-	defer j.write.Unlock()
-	if j.counts.Attempts >= int64(j.cfg.MaxAttempts+voidReserve) {
-		return wire.Attempt{}, fmt.Errorf("%w: it remembers %d attempts", ErrFull, j.counts.Attempts)
-	}
 	now := j.now()
 	return j.add("void", stored{Contract: wire.APIVersion, Attempt: wire.Attempt{
 		Run: wire.RunRef{UID: key.RunUID}, Attempt: key.Attempt, State: wire.StateVoided, FinishedAt: &now,
-	}}, nil)
+	}}, nil, j.cfg.MaxAttempts+voidReserve)
 }
 
 // Start journals that the goal is about to be sent to the agent in a session. ErrState unless the attempt is accepted: a
@@ -76,14 +65,28 @@ func (j *Journal) RequestCancel(key Key) (wire.Attempt, error) {
 	return j.change("cancel", key, wire.StateRunning, nil, func(a *wire.Attempt, _ time.Time) { a.CancelRequested = true })
 }
 
-// add writes an attempt that the journal does not know yet.
-func (j *Journal) add(name string, s stored, work *Work) (wire.Attempt, error) {
-	s.Order = j.feed.nextOrder()
+// add writes an attempt that the journal does not know yet, unless it remembers as many as it may.
+func (j *Journal) add(name string, s stored, work *Work, most int) (wire.Attempt, error) {
 	key := s.key().bytes()
-	err := j.update(name, func(tx *bbolt.Tx, c *counts) error {
+	err := j.update(&write{name: name, key: s.key(), allow: func() error {
+		if j.counts.Attempts >= int64(most) {
+			return tooMany(j.counts)
+		}
+		if work != nil {
+			if err := j.keepReserve(); err != nil { // no accept while its end might not fit
+				return err
+			}
+		}
+		j.order = max(j.order, j.feed.lastOrder()) + 1
+		s.Order = j.order
+		return nil
+	}, change: func(tx *bbolt.Tx, c *counts) error {
 		attempts := tx.Bucket(bucketAttempts)
 		if attempts.Get(key) != nil {
 			return fmt.Errorf("%w: it is known", ErrState)
+		}
+		if c.Attempts >= int64(most) { // with those that are committed together
+			return tooMany(*c)
 		}
 		c.Attempts++
 		if work == nil {
@@ -91,23 +94,26 @@ func (j *Journal) add(name string, s stored, work *Work) (wire.Attempt, error) {
 		}
 		c.Work++
 		return errors.Join(put(attempts, key, s), put(tx.Bucket(bucketWork), key, *work))
-	}, func() { j.feed.put(s) })
+	}, known: func() { j.feed.put(s) }})
 	if err != nil {
 		return wire.Attempt{}, err
 	}
 	return s.Attempt, nil
 }
 
+func tooMany(c counts) error { return fmt.Errorf("%w: it remembers %d attempts", ErrFull, c.Attempts) }
+
 // change writes a change of an attempt that is in the state expected.
 func (j *Journal) change(name string, key Key, from wire.State, envelope *wire.Envelope, edit func(*wire.Attempt, time.Time)) (wire.Attempt, error) {
-	j.write.Lock()
-	defer j.write.Unlock()
-	s, found := j.feed.get(key)
-	if !found || s.Attempt.State != from {
-		return wire.Attempt{}, fmt.Errorf("journal %s: %w: expected %s", name, ErrState, from)
-	}
-	edit(&s.Attempt, j.now())
-	err := j.update(name, func(tx *bbolt.Tx, c *counts) error { return putChange(tx, c, s, envelope) }, func() { j.feed.put(s) })
+	var s stored
+	err := j.update(&write{name: name, key: key, allow: func() error {
+		var found bool
+		if s, found = j.feed.get(key); !found || s.Attempt.State != from {
+			return fmt.Errorf("%w: expected %s", ErrState, from)
+		}
+		edit(&s.Attempt, j.now())
+		return nil
+	}, change: func(tx *bbolt.Tx, c *counts) error { return putChange(tx, c, s, envelope) }, known: func() { j.feed.put(s) }})
 	if err != nil {
 		return wire.Attempt{}, err
 	}
@@ -130,69 +136,6 @@ func putChange(tx *bbolt.Tx, c *counts, s stored, envelope *wire.Envelope) error
 		}
 	}
 	return put(tx.Bucket(bucketAttempts), key, s)
-}
-
-// Recorded marks an ended attempt as recorded: it leaves the feed, its tombstone stays, and its envelope stays until newer
-// ones or time displace it. ErrUnknown for an attempt never seen, ErrState for one that is not over. Idempotent.
-func (j *Journal) Recorded(key Key) error {
-	j.write.Lock()
-	defer j.write.Unlock()
-	s, found := j.feed.get(key)
-	if !found {
-		_, err := j.find(key) // recorded already, or unknown
-		return err
-	}
-	if !s.Attempt.State.Ended() {
-		return fmt.Errorf("journal recorded: %w: it is %s", ErrState, s.Attempt.State)
-	}
-	s.Attempt.Recorded = true
-	now := j.now()
-	return j.update("recorded", func(tx *bbolt.Tx, c *counts) error {
-		if err := put(tx.Bucket(bucketAttempts), key.bytes(), s); err != nil {
-			return err
-		}
-		if s.Attempt.State == wire.StateFinished {
-			recorded := tx.Bucket(bucketRecorded)
-			order, err := recorded.NextSequence()
-			if err != nil {
-				return fmt.Errorf("order of recording: %w", err)
-			}
-			c.Recorded++
-			next := dropNext{Key: key.bytes(), RecordedAt: now.Unix()}
-			if err := put(recorded, binary.BigEndian.AppendUint64(nil, order), next); err != nil {
-				return err
-			}
-		}
-		return dropOld(tx, c, int64(j.cfg.Keep), now.Add(-KeepFor))
-	}, func() { j.feed.drop(key) })
-}
-
-// dropOld drops recorded envelopes, oldest record first, until few enough are left and none is too old.
-func dropOld(tx *bbolt.Tx, c *counts, keep int64, before time.Time) error {
-	recorded, envelopes := tx.Bucket(bucketRecorded), tx.Bucket(bucketEnvelopes)
-	for order, sealed := recorded.Cursor().First(); order != nil; order, sealed = recorded.Cursor().First() {
-		var next dropNext
-		if err := open(order, sealed, &next); err != nil {
-			return err
-		}
-		if c.Recorded <= keep && next.RecordedAt >= before.Unix() {
-			return nil
-		}
-		c.Recorded--
-		c.Envelopes--
-		if err := errors.Join(envelopes.Delete(next.Key), recorded.Delete(order)); err != nil {
-			return fmt.Errorf("drop a recorded result: %w", err)
-		}
-	}
-	return nil
-}
-
-// room refuses an accept while its end might not fit.
-func (j *Journal) room() error {
-	if j.counts.Attempts >= int64(j.cfg.MaxAttempts) {
-		return fmt.Errorf("%w: it remembers %d attempts", ErrFull, j.counts.Attempts)
-	}
-	return j.keepReserve()
 }
 
 func (j *Journal) now() time.Time { return j.cfg.Now().UTC().Round(0) }

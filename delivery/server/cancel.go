@@ -31,10 +31,9 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request) {
 	s.writeAttempt(w, status, key)
 }
 
-// stop decides about a cancel and carries it out under one lock: between the look and the void nothing can start.
+// stop decides about a cancel and carries it out under the run's lock: between the look and the void nothing can start.
 func (s *Server) stop(key journal.Key, ifNotStarted bool) (int, *wire.Problem) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.runs.lock(key.RunUID)()
 	held, err := s.held(key)
 	if err != nil {
 		return 0, s.fault(err)
@@ -42,7 +41,7 @@ func (s *Server) stop(key journal.Key, ifNotStarted bool) (int, *wire.Problem) {
 	c := delivery.Cancel(held, ifNotStarted)
 	switch c.Kind {
 	case delivery.CancellationVoid:
-		if a := s.find(key); a != nil {
+		if a := s.alive(key); a != nil {
 			err = s.void(a)
 		} else {
 			_, err = s.cfg.Journal.VoidUnseen(key)
@@ -71,6 +70,8 @@ func (s *Server) stopRunning(key journal.Key, requested bool) {
 			s.cfg.Log.Error("a cancel could not be journalled; the turn is stopped all the same", "runUID", key.RunUID, "cause", err)
 		}
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if a := s.active[key]; a != nil {
 		a.cancel(ErrCancelled)
 	}

@@ -73,16 +73,16 @@ func (s *Server) admitIn(ctx context.Context, key journal.Key, request wire.Deli
 	return s.admit(key, request, span.SpanContext())
 }
 
-// admit decides and, when it accepts, journals: one lock over both, so that the same delivery fifty times in parallel is
+// admit decides and, when it accepts, journals: one lock of the run over both, so that the same delivery fifty times in parallel is
 // accepted once (row 11).
 func (s *Server) admit(key journal.Key, request wire.DeliveryRequest, in trace.SpanContext) (delivery.Admission, *wire.Problem) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.runs.lock(key.RunUID)()
 	held, err := s.held(key)
 	if err != nil {
 		return delivery.Admission{}, s.fault(err)
 	}
-	a := delivery.Admit(s.cfg.Identity, s.cfg.Journal.ID(), request, held)
+	a := s.decide(key, request, held)
+	defer s.cfg.Journal.Unexpect(key)
 	if a.Kind != delivery.AdmissionAccept {
 		return a, a.Problem
 	}
@@ -93,20 +93,45 @@ func (s *Server) admit(key journal.Key, request wire.DeliveryRequest, in trace.S
 	return a, nil
 }
 
-// queueAccepted queues an attempt once it is journalled; s.mu is held.
+// decide takes a place for what it accepts, so that runs which come at the same moment do not get the last one twice.
+func (s *Server) decide(key journal.Key, request wire.DeliveryRequest, held delivery.Held) delivery.Admission {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held.Capacity = s.capacity()
+	a := delivery.Admit(s.cfg.Identity, s.cfg.Journal.ID(), request, held)
+	if a.Kind == delivery.AdmissionAccept {
+		s.cfg.Journal.Expect(key)
+	}
+	return a
+}
+
+// queueAccepted queues an attempt once it is journalled; the run's lock is held. A drain that began meanwhile has not seen it.
 func (s *Server) queueAccepted(key journal.Key, request wire.DeliveryRequest, in trace.SpanContext) {
-	if e, err := s.cfg.Journal.Get(key); err != nil || e.State != wire.StateAccepted || s.find(key) != nil {
+	if e, err := s.cfg.Journal.Get(key); err != nil || e.State != wire.StateAccepted {
 		return
+	}
+	if a := s.queueNew(key, request, in); a != nil && s.draining.Load() {
+		s.voidWaiting(a)
+	}
+}
+
+// queueNew is nil when the attempt is in the queue already.
+func (s *Server) queueNew(key journal.Key, request wire.DeliveryRequest, in trace.SpanContext) *attempt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.find(key) != nil {
+		return nil
 	}
 	var limits wire.Limits
 	if request.Limits != nil {
 		limits = *request.Limits
 	}
-	s.enqueue(key, request.Run, limits, time.Duration(0), in)
+	a := s.enqueue(key, request.Run, limits, time.Duration(0), in)
 	s.dispatch()
+	return a
 }
 
-// held is what decisions go by; s.mu is held.
+// held is what decisions go by; the run's lock is held.
 func (s *Server) held(key journal.Key) (delivery.Held, error) {
 	h, err := s.cfg.Journal.History(key)
 	if err != nil {

@@ -27,15 +27,12 @@ func (s *Server) Drain(ctx context.Context, limit time.Duration) {
 			waiting = append(waiting, a)
 		}
 	}
-	for _, a := range waiting {
-		if err := s.void(a); err != nil {
-			s.cfg.Log.Error("an attempt that has not started could not be voided; it would run after a restart", "runUID", a.key.RunUID, "cause", err)
-			if a.cancel != nil {
-				a.cancel(errVoided)
-			}
-		}
-	}
 	s.mu.Unlock()
+	for _, a := range waiting {
+		unlock := s.runs.lock(a.key.RunUID)
+		s.voidWaiting(a)
+		unlock()
+	}
 	s.cfg.Journal.Touch()
 
 	if !s.idle(ctx, limit) {
@@ -49,6 +46,21 @@ func (s *Server) Drain(ctx context.Context, limit time.Duration) {
 		}
 	}
 	s.handover()
+}
+
+// voidWaiting voids what has not started; the run's lock is held.
+func (s *Server) voidWaiting(a *attempt) {
+	if !s.waits(a) {
+		return
+	}
+	if err := s.void(a); err != nil {
+		s.cfg.Log.Error("an attempt that has not started could not be voided; it would run after a restart", "runUID", a.key.RunUID, "cause", err)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if a.cancel != nil {
+			a.cancel(errVoided)
+		}
+	}
 }
 
 // running counts what has not left the runner; its end may not be journalled yet.

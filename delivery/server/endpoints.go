@@ -114,8 +114,7 @@ func (s *Server) recorded(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) record(key journal.Key) *wire.Problem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.runs.lock(key.RunUID)()
 	held, err := s.held(key)
 	if err != nil {
 		return s.fault(err)

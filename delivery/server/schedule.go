@@ -15,7 +15,7 @@ import (
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
-// attempt is one that is alive in this boot. Its fields are under Server.mu.
+// attempt is one that is alive in this boot. Its fields are under Server.mu; started and voided change with the run's lock held, too.
 type attempt struct {
 	key     journal.Key
 	run     wire.RunRef
@@ -81,36 +81,49 @@ func (s *Server) resume(a wire.Attempt) error {
 }
 
 // enqueue puts an accepted attempt at the end of the queue; s.mu is held.
-func (s *Server) enqueue(key journal.Key, run wire.RunRef, limits wire.Limits, waited time.Duration, in trace.SpanContext) {
+func (s *Server) enqueue(key journal.Key, run wire.RunRef, limits wire.Limits, waited time.Duration, in trace.SpanContext) *attempt {
 	s.orders++
 	a := &attempt{key: key, run: run, order: s.orders, in: in}
 	s.queue = append(s.queue, a)
-	if limits.StartWithinSeconds != nil {
+	if limits.StartWithinSeconds != nil && s.life.Err() == nil {
 		left := max(0, time.Duration(*limits.StartWithinSeconds)*time.Second-waited)
 		a.expiry = time.AfterFunc(left, func() { s.expire(a) })
 	}
+	return a
 }
 
 // expire voids an attempt that did not start in time (startWithinSeconds, on the monotonic clock). One that started goes on.
 func (s *Server) expire(a *attempt) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if a.started || a.voided || s.life.Err() != nil {
+	defer s.runs.lock(a.key.RunUID)()
+	if !s.waits(a) || s.life.Err() != nil {
 		return
 	}
 	if err := s.void(a); err != nil {
 		s.log(a.key, a.run, a.in).Error("an attempt that did not start in time could not be voided; it is tried again", "cause", err)
-		a.expiry = time.AfterFunc(firstRetry, func() { s.expire(a) })
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.life.Err() == nil {
+			a.expiry = time.AfterFunc(firstRetry, func() { s.expire(a) })
+		}
 		return
 	}
 	s.log(a.key, a.run, a.in).Info("voided: not started within its limit")
 }
 
-// void journals that an attempt never starts and takes it out of the way; s.mu is held.
+// waits: it has not started and still may; the run's lock is held.
+func (s *Server) waits(a *attempt) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !a.started && !a.voided
+}
+
+// void journals that an attempt never starts and takes it out of the way; the run's lock is held.
 func (s *Server) void(a *attempt) error {
 	if _, err := s.cfg.Journal.Void(a.key); err != nil {
 		return fmt.Errorf("void: %w", err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	a.voided = true
 	a.stopTimer()
 	if a.cancel != nil {
@@ -118,6 +131,13 @@ func (s *Server) void(a *attempt) error {
 	}
 	s.queue = slices.DeleteFunc(s.queue, func(q *attempt) bool { return q == a })
 	return nil
+}
+
+// alive is find for who does not hold s.mu.
+func (s *Server) alive(key journal.Key) *attempt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.find(key)
 }
 
 // find is an attempt that is alive, or nil; s.mu is held.
@@ -212,12 +232,14 @@ func (s *Server) carryOut(ctx context.Context, a *attempt) (envelope wire.Envelo
 
 // start journals that the goal is about to be sent. It is durable before the runner sends it.
 func (s *Server) start(ctx context.Context, a *attempt, session string) error {
+	defer s.runs.lock(a.key.RunUID)()
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	started, voided := a.started, a.voided
+	s.mu.Unlock()
 	switch {
-	case a.started:
+	case started:
 		return fmt.Errorf("start: %w: it was called before", journal.ErrState)
-	case a.voided || s.draining.Load():
+	case voided || s.draining.Load():
 		return errVoided
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -226,6 +248,8 @@ func (s *Server) start(ctx context.Context, a *attempt, session string) error {
 	}
 	defer func() { // also after a panic: an attempt that the journal has as running is never started again (fault row 42)
 		if e, err := s.cfg.Journal.Get(a.key); err == nil && e.State == wire.StateRunning {
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			a.started = true
 			a.stopTimer()
 		}

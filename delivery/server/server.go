@@ -34,8 +34,8 @@ type Config struct {
 	Concurrency, Queue int
 	Version            string // of the harness, as told in the challenge's answer
 	// Wanted is set by the listener of a contract whose callers wait for their runs: nothing starts for a caller who left. It is
-	// asked right before a start, with the server's lock held, so it must neither block nor call the server; what is not wanted
-	// is voided. nil: an accepted attempt is wanted, as in the wire's own contract.
+	// asked right before a start, with locks of the server held, so it must neither block nor call the server; what is not
+	// wanted is voided. nil: an accepted attempt is wanted, as in the wire's own contract.
 	Wanted func(journal.Key) bool
 	Now    func() time.Time
 	Log    *slog.Logger
@@ -52,13 +52,14 @@ type Server struct {
 	tls      *tls.Config // nil when the scheme is HTTP
 	handler  http.Handler
 	waiting  chan struct{} // one token for each request that is held open
-	draining atomic.Bool   // not under mu, which is held while the disk writes: who only asks must not wait for it
+	draining atomic.Bool
 
 	life context.Context // ends with Close
 	end  context.CancelCauseFunc
 	work sync.WaitGroup // goroutines that run an attempt
 
-	mu     sync.Mutex // the book: one decision and the write that follows it at a time
+	runs   eachRun
+	mu     sync.Mutex // the book; never held while the disk writes
 	queue  []*attempt // accepted, in the order they will start
 	orders int64
 	active map[journal.Key]*attempt
@@ -91,7 +92,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, tls: secure, boot: rand.Text(), active: map[journal.Key]*attempt{},
+		cfg: cfg, tls: secure, boot: rand.Text(), active: map[journal.Key]*attempt{}, runs: eachRun{held: map[string]*runLock{}},
 		left: make(chan struct{}, 1), waiting: make(chan struct{}, MaxHeld),
 	}
 	s.life, s.end = context.WithCancelCause(context.Background())

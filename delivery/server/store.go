@@ -41,8 +41,7 @@ func (s *Server) store(a *attempt, envelope wire.Envelope) {
 
 // finish journals the end of an attempt once. A panic is an error: nobody else would end the attempt in this boot (fault row 42).
 func (s *Server) finish(a *attempt, envelope wire.Envelope) (err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.runs.lock(a.key.RunUID)()
 	defer func() {
 		if p := recover(); p != nil { // it may hold an output: its type is enough
 			err = fmt.Errorf("panic while storing: %T:\n%s", p, debug.Stack())

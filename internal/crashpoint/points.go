@@ -24,7 +24,7 @@ func Controller() []Point {
 }
 
 // Points of the harness. BeforeWrite and AfterWrite are around a durable write of the journal with its name (accept, start, finish,
-// void, cancel, recorded); BeforeReply and AfterReply around an answer, with the kind of its request (challenge, deliver, changes,
+// void, cancel), and around a mark (recorded), which is durable with the next of them; BeforeReply and AfterReply around an answer, with the kind of its request (challenge, deliver, changes,
 // attempt, cancel, recorded).
 const (
 	beforeWrite = "harness/before-write/"

@@ -31,6 +31,7 @@ import (
 	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/controller/record"
 	"github.com/hearthdev/hearth/controller/sandbox"
+	"github.com/hearthdev/hearth/controller/signals"
 )
 
 const leaseName = "hearth-controller"
@@ -129,6 +130,11 @@ func newManager(config *rest.Config, o options, keeper *certs.Keeper, log *slog.
 	if err != nil {
 		return nil, fmt.Errorf("set up: %w", err)
 	}
+	paced := signals.NewPaced(scheme, time.Now)
+	if err := mgr.Add(manager.RunnableFunc(paced.Run)); err != nil {
+		return nil, fmt.Errorf("events: %w", err)
+	}
+	mgr = calm{mgr, paced}
 	checked.Tell(mgr.GetEventRecorder("hearth"))
 	for name, check := range map[string]healthz.Checker{"webhooks": mgr.GetWebhookServer().StartedChecker(), "certificate": keeper.Ready} {
 		if err := mgr.AddReadyzCheck(name, check); err != nil {

@@ -7,7 +7,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/attribute"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
+	"github.com/hearthdev/hearth/controller/signals"
 	"github.com/hearthdev/hearth/controller/trace"
 	"github.com/hearthdev/hearth/internal/tracing"
 	"github.com/hearthdev/hearth/internal/version"
@@ -15,6 +19,22 @@ import (
 
 // openMetrics has /metrics answer in OpenMetrics who asks for it: exemplars exist in no other text format.
 func openMetrics(o *promhttp.HandlerOpts) { o.EnableOpenMetrics = true }
+
+// calm is a manager whose Events wait for their turn.
+type calm struct {
+	manager.Manager
+
+	paced *signals.Paced
+}
+
+// GetEventRecorder implements cluster.Cluster.
+func (c calm) GetEventRecorder(name string) recorder.EventRecorder {
+	at := c.Manager.GetEventRecorder(name)
+	return struct {
+		events.EventRecorder
+		events.AnnotatedEventRecorder // of these we have none
+	}{c.paced.To(at), at}
+}
 
 // newSpans exports spans where the standard OTEL_ variables say where to. A variable that is wrong costs the traces and nothing else.
 func newSpans(ctx context.Context, log *slog.Logger) (spans *trace.Spans, end func()) {

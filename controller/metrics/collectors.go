@@ -24,6 +24,7 @@ var (
 	lateResults        = counters(LateResults)
 	cancelsUnconfirmed = counters(CancelsUnconfirmed)
 	linkPanics         = counters(LinkPanics)
+	eventsDropped      = counters(EventsDropped)
 
 	counterOf   = map[string]*prometheus.CounterVec{RunsFinished: runsFinished, DeliveryLosses: deliveryLosses, CancelsUnconfirmed: cancelsUnconfirmed}
 	histogramOf = map[string]*prometheus.HistogramVec{RunWaiting: runWaiting, RunDuration: runDuration, Delivery: deliveryTime, Record: recordTime}
@@ -31,10 +32,10 @@ var (
 
 func init() {
 	metrics.Registry.MustRegister(buildInfo, runsFinished, runWaiting, runDuration, deliveryTime, recordTime, deliveryUnknowns, deliveryLosses,
-		reserveConflicts, recasts, admissionRefusals, lateResults, cancelsUnconfirmed, linkPanics)
+		reserveConflicts, recasts, admissionRefusals, lateResults, cancelsUnconfirmed, linkPanics, eventsDropped)
 	buildInfo.WithLabelValues("controller", version.Of(), version.Revision(), runtime.Version()).Set(1)
 	// What has no labels is there from the beginning, so that a rate of its first change is seen.
-	for _, vec := range []*prometheus.CounterVec{deliveryUnknowns, reserveConflicts, lateResults, cancelsUnconfirmed, linkPanics} {
+	for _, vec := range []*prometheus.CounterVec{deliveryUnknowns, reserveConflicts, lateResults, cancelsUnconfirmed, linkPanics, eventsDropped} {
 		vec.WithLabelValues()
 	}
 	for _, vec := range []*prometheus.HistogramVec{runWaiting, deliveryTime, recordTime} {
@@ -69,6 +70,9 @@ func observe(vec *prometheus.HistogramVec, value float64, traceID string, labels
 
 // LinkPanicked counts a panic of a Link's goroutine.
 func LinkPanicked() { linkPanics.WithLabelValues().Inc() }
+
+// EventDropped counts an Event that is not written.
+func EventDropped() { eventsDropped.WithLabelValues().Inc() }
 
 // ReserveConflict counts a reservation that lost a race.
 func ReserveConflict() { reserveConflicts.WithLabelValues().Inc() }

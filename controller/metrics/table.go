@@ -48,6 +48,7 @@ const (
 	LateResults        = "hearth_late_results_total"
 	CancelsUnconfirmed = "hearth_cancels_unconfirmed_total"
 	LinkPanics         = "hearth_link_panics_total"
+	EventsDropped      = "hearth_events_dropped_total"
 )
 
 var (
@@ -92,6 +93,8 @@ var table = []Metric{
 		Help: "Records with reason CancelUnconfirmed: asked to stop, and nobody confirmed; the work may still go on."},
 	{Name: LinkPanics, Kind: Counter,
 		Help: "Panics in the connections to standing Pods. Each was survived, and its stack is in the log."},
+	{Name: EventsDropped, Kind: Counter,
+		Help: "Events that were not written because too many waited, Normal ones first. Records, log and metrics have what they would have told."},
 }
 
 // Table is every metric of ours that the controller serves, for documentation and for checks of expressions.

@@ -142,7 +142,7 @@ func ended(run *hearthv1.AgentRun) Event {
 	if n := attemptOf(run); n > 0 && s.PodName != "" {
 		note = fmt.Sprintf("attempt %d in Pod %s: %s", n, s.PodName, note)
 	}
-	return Event{kind, s.Reason, "End", clip(note)}
+	return Event{kind, s.Reason, actionEnd, clip(note)}
 }
 
 // OfAgent are the Events of a status write of an Agent.

@@ -1,0 +1,129 @@
+package signals
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func waitingEvent(uid, kind, reason, action string) told {
+	return told{regarding: &corev1.ObjectReference{UID: types.UID(uid)}, kind: kind, reason: reason, action: action, due: noon.Add(eventRest)}
+}
+
+func reasonsOf(q queue) []string {
+	var out []string
+	for _, t := range q.waiting {
+		out = append(out, string(t.regarding.UID)+" "+t.reason)
+	}
+	return out
+}
+
+// SPEC.md, Signals: Events come one after the other, a moment later, and what the end says as well is not said before it.
+func TestEventsWaitForTheirTurn(t *testing.T) {
+	var q queue
+	for _, e := range []told{
+		waitingEvent("a", normal, EventReserved, "Reserve"), waitingEvent("b", normal, EventReserved, "Reserve"),
+		waitingEvent("a", warning, EventAttemptLost, actionRetry), waitingEvent("a", normal, EventStarted, "Start"),
+		waitingEvent("a", warning, hearthv1.ReasonTargetLost, actionEnd),
+	} {
+		assert.False(t, q.add(e))
+	}
+	assert.Equal(t, []string{"b Reserved", "a AttemptLost", "a TargetLost"}, reasonsOf(q), "warnings are all told")
+
+	e, wait := q.next(noon)
+	assert.Nil(t, e)
+	assert.Equal(t, eventRest, wait)
+	now := noon.Add(eventRest)
+	for _, want := range []string{EventReserved, EventAttemptLost, hearthv1.ReasonTargetLost} {
+		e, wait = q.next(now)
+		require.NotNil(t, e, want)
+		assert.Equal(t, want, e.reason)
+		assert.Equal(t, eventGap, wait)
+		e, wait = q.next(now.Add(eventGap - 1))
+		assert.Nil(t, e, "one after the other")
+		if want != hearthv1.ReasonTargetLost {
+			assert.Equal(t, time.Duration(1), wait)
+		}
+		now = now.Add(eventGap)
+	}
+	_, wait = q.next(now)
+	assert.Zero(t, wait, "nobody looks at nothing")
+}
+
+func TestTooManyEventsAreDroppedNormalOnesFirst(t *testing.T) {
+	var q queue
+	assert.False(t, q.add(waitingEvent("w", warning, EventAttemptLost, actionRetry)))
+	for i := range maxEvents - 1 {
+		assert.False(t, q.add(waitingEvent(fmt.Sprint(i), normal, EventReserved, "Reserve")))
+	}
+	assert.True(t, q.add(waitingEvent("x", normal, EventReserved, "Reserve")))
+	assert.Len(t, q.waiting, maxEvents)
+	assert.Equal(t, []string{"w AttemptLost", "1 Reserved"}, reasonsOf(q)[:2], "the oldest Normal one went")
+	q.waiting = nil
+	for i := range maxEvents + 1 {
+		q.add(waitingEvent(fmt.Sprint(i), warning, EventAttemptLost, actionRetry))
+	}
+	assert.Equal(t, "1 AttemptLost", reasonsOf(q)[0])
+}
+
+// recorded keeps what a recorder was given.
+type recorded struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (r *recorded) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	of, beside := regarding.(*corev1.ObjectReference), "nothing"
+	if related != nil {
+		beside = related.(*corev1.ObjectReference).Name
+	}
+	r.lines = append(r.lines, fmt.Sprintf("%s %s %s beside %s: %s %s %s %s", of.Kind, of.Name, of.UID, beside, kind, reason, action, fmt.Sprintf(note, args...)))
+}
+
+func (r *recorded) told() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string(nil), r.lines...)
+}
+
+// What waits holds no run, is written in its turn, and the rest is when the process ends.
+func TestPacedEventsAreWrittenAsTheyWereTold(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, hearthv1.AddToScheme(scheme))
+	require.NoError(t, corev1.AddToScheme(scheme))
+	var mu sync.Mutex
+	now := noon
+	p := NewPaced(scheme, func() time.Time { mu.Lock(); defer mu.Unlock(); return now })
+	to := &recorded{}
+	run := &hearthv1.AgentRun{ObjectMeta: metav1.ObjectMeta{Name: "work", UID: "u"}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "reviewer-1"}}
+	ctx, cancel := context.WithCancel(t.Context())
+	over := make(chan error)
+	go func() { over <- p.Run(ctx) }()
+	p.To(to).Eventf(run, pod, normal, EventReserved, "Reserve", "attempt %d", 1)
+	mu.Lock()
+	now = now.Add(eventRest)
+	mu.Unlock()
+	p.To(to).Eventf(run, nil, warning, EventAttemptLost, actionRetry, "100%% %s", "lost")
+	first := "AgentRun work u beside reviewer-1: Normal Reserved Reserve attempt 1"
+	require.Eventually(t, func() bool { return len(to.told()) == 1 }, 10*time.Second, time.Millisecond)
+	assert.Equal(t, []string{first}, to.told())
+	cancel()
+	require.NoError(t, <-over)
+	assert.Equal(t, []string{first, "AgentRun work u beside nothing: Warning AttemptLost Retry 100% lost"}, to.told())
+}

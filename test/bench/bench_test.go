@@ -15,11 +15,12 @@ import (
 
 func TestAFlagThatCannotBeUsedIsNamed(t *testing.T) {
 	for want, args := range map[string][]string{
-		`expected some of P1,P2,P3,P9, "P4" is none`:               {"-only", "P1,P4"},
-		"-rounds=0: expected 1 at least":                           {"-rounds", "0"},
-		"-update: expected no -profile":                            {"-update", "-profile", "x"},
-		"-update: expected no -profile, no -no-fsync and 3 rounds": {"-update", "-rounds", "2"},
-		`unexpected argument "P1"`:                                 {"P1"},
+		`expected some of P1,P2,P3,P9, "P4" is none`:                          {"-only", "P1,P4"},
+		"-rounds=0: expected 1 at least":                                      {"-rounds", "0"},
+		"-update: expected no -profile":                                       {"-update", "-profile", "x"},
+		"-update: expected no -profile, no -no-fsync, no -flood and 3 rounds": {"-update", "-rounds", "2"},
+		"-flood=20: expected more than 20":                                    {"-flood", "20"},
+		`unexpected argument "P1"`:                                            {"P1"},
 	} {
 		_, err := parse(args, io.Discard)
 		assert.ErrorContains(t, err, want, args)
@@ -30,6 +31,7 @@ func TestAFlagThatCannotBeUsedIsNamed(t *testing.T) {
 	assert.False(t, o.wants("P1"))
 	o, err = parse(nil, io.Discard)
 	require.NoError(t, err)
+	assert.Equal(t, 9_900, o.flood)
 	for _, id := range figureIDs {
 		assert.True(t, o.wants(id))
 	}

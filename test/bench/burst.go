@@ -37,11 +37,14 @@ func (b *bench) burst(ctx context.Context) ([]figures.Figure, error) {
 		b.say("P2 round %d: %.1f runs/s of %.1f; %s; the limit's: %s", round+1, rate(o), rate(l), spent(o), spent(l))
 	}
 	rates := each(ours, rate)
+	requests := each(ours, func(o outcome) float64 { return o.requests.Sum() })
 	served := each(ours, serverCost)
 	return []figures.Figure{
 		figures.New("P2", "500 runs at once over 10 Pods", "runs/s", figures.Median(rates)).Of(rates).
 			Against(figures.Median(each(limits, rate))).Aims("ratio ≥ 0.8").Costs(costs(ours)),
 		figures.New("P2", "processor time of API server and etcd a run", "ms", figures.Median(served)).Of(served).Against(figures.Median(each(limits, serverCost))),
+		figures.New("P2", "requests to the API server a run, Events included", "", figures.Median(requests)).Of(requests).
+			Against(figures.Median(each(limits, func(o outcome) float64 { return o.requests.Sum() }))),
 	}, nil
 }
 

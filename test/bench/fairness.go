@@ -15,7 +15,6 @@ const (
 	smallAgent, floodAgent = "small", "flood"
 	fairPods               = 10
 	smallRuns              = 100
-	floodRuns              = 9_900
 	// held fill the flood's Pods, of which each has one at work and one queued, until all of it waits.
 	held     = 2 * fairPods
 	holdGoal = node.Hold
@@ -39,7 +38,7 @@ func (b *bench) fairness(ctx context.Context) ([]figures.Figure, error) {
 			b.say("P9 round %d: alone p95 %.0f ms", round+1, late(o))
 		}
 	}
-	holding, err := b.flood(ctx)
+	holding, err := b.makeFlood(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -65,15 +64,15 @@ func (b *bench) fairness(ctx context.Context) ([]figures.Figure, error) {
 	}
 	rounds := each(beside, late)
 	return []figures.Figure{
-		figures.New("P9", "100 runs of one Agent beside 9,900 of another, create sent → record seen, p95; the limit is the same alone", "ms", figures.Median(rounds)).Of(rounds).
+		figures.New("P9", fmt.Sprintf("100 runs of one Agent beside %d of another, create sent → record seen, p95; the limit is the same alone", b.flood), "ms", figures.Median(rounds)).Of(rounds).
 			Against(figures.Median(each(alone, late))).Aims("ratio ≤ 1.5"),
 	}, nil
 }
 
 func late(o outcome) float64 { return percentile(o, 95, sent, ended) }
 
-// flood makes the runs that wait, and gives the UIDs of those that hold them up.
-func (b *bench) flood(ctx context.Context) ([]string, error) {
+// makeFlood makes the runs that wait, and gives the UIDs of those that hold them up.
+func (b *bench) makeFlood(ctx context.Context) ([]string, error) {
 	p := b.plan(floodAgent, holdGoal, held)
 	p.Leave = true
 	if err := b.rig.Node.Reset(ctx); err != nil {
@@ -93,12 +92,12 @@ func (b *bench) flood(ctx context.Context) ([]string, error) {
 		uids = append(uids, r.UID)
 	}
 	began := time.Now()
-	p = b.plan(floodAgent, trivial, floodRuns-held)
+	p = b.plan(floodAgent, trivial, b.flood-held)
 	p.Leave = true
 	if _, err := load.Spawn(ctx, p); err != nil {
 		return nil, err
 	}
-	b.say("P9: %d runs of the flood wait, made in %.0f s", floodRuns-held, time.Since(began).Seconds())
+	b.say("P9: %d runs of the flood wait, made in %.0f s", b.flood-held, time.Since(began).Seconds())
 	return uids, nil
 }
 
@@ -109,7 +108,7 @@ func (b *bench) flooded(ctx context.Context) error {
 		return err
 	}
 	flood := counts.Ended - b.rounds*smallRuns
-	if counts.Again != 0 || len(counts.Failures) > 0 || flood <= held || flood >= floodRuns-held {
+	if counts.Again != 0 || len(counts.Failures) > 0 || flood <= held || flood >= b.flood-held {
 		return fmt.Errorf("expected more than %d and less than all of the flood to have ended by now, and nothing twice: %d have, %+v", held, flood, counts)
 	}
 	b.say("P9: %d runs of the flood ended meanwhile", flood)

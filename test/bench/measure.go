@@ -28,7 +28,7 @@ const (
 	reviewer   = "reviewer" // the Agent of P1 and P2
 	trivial    = "give 64"  // a goal that ends at once
 	workers    = 32         // that make runs at once
-	loadLimit  = 3 * time.Minute
+	loadLimit  = 10 * time.Minute
 )
 
 // bench is one measurement.
@@ -58,11 +58,21 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	if b.rig, err = rig.Start(ctx, rig.Options{NoFsync: o.noFsync, Profiles: o.profile != ""}); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	defer func() {
 		if err != nil {
 			b.say("%s", b.rig.Logs())
+			err = errors.Join(err, context.Cause(ctx))
 		}
 		err = errors.Join(err, b.rig.Stop())
+	}()
+	go func() {
+		select {
+		case <-b.rig.Controller().Done():
+			cancel(errors.New("the controller ended"))
+		case <-ctx.Done():
+		}
 	}()
 	machine := figures.Machine(b.rig.Dir)
 	if err := b.prepare(ctx, root); err != nil {
@@ -143,6 +153,27 @@ type outcome struct {
 	times map[string]node.Times
 	// cost is the processor time in milliseconds a run, by process.
 	cost map[string]float64
+	// requests are what the API server was asked a run.
+	requests rig.Requests
+}
+
+// used is what was used so far.
+type used struct {
+	cpu      rig.CPU
+	requests rig.Requests
+}
+
+func (b *bench) used(ctx context.Context) (used, error) {
+	metrics, err := b.api.Do(ctx, http.MethodGet, "/metrics", nil)
+	if err != nil {
+		return used{}, err
+	}
+	requests, err := rig.ParseRequests(metrics)
+	if err != nil {
+		return used{}, err
+	}
+	cpu, err := b.rig.CPU()
+	return used{cpu, requests}, err
 }
 
 // ours carries a plan out with our controller, and makes sure that each run was begun once and is over everywhere.
@@ -151,7 +182,7 @@ func (b *bench) ours(ctx context.Context, p load.Plan) (outcome, error) {
 	if err := b.rig.Node.Reset(ctx); err != nil {
 		return o, err
 	}
-	before, err := b.rig.CPU()
+	before, err := b.used(ctx)
 	if err != nil {
 		return o, err
 	}
@@ -164,7 +195,7 @@ func (b *bench) ours(ctx context.Context, p load.Plan) (outcome, error) {
 	if err != nil {
 		return o, err
 	}
-	after, err := b.rig.CPU()
+	after, err := b.used(ctx)
 	if err != nil {
 		return o, err
 	}
@@ -184,14 +215,14 @@ func (b *bench) ours(ctx context.Context, p load.Plan) (outcome, error) {
 			return o, fmt.Errorf("no harness was given run %s", r.Name)
 		}
 	}
-	o.cost = cost(after.Since(before), o.done)
+	o.cost, o.requests = cost(after.cpu.Since(before.cpu), o.done), after.requests.Since(before.requests, p.Runs)
 	return o, nil
 }
 
 // atLimit carries the same plan out without a controller: with so many writes of status after the create.
 func (b *bench) atLimit(ctx context.Context, p load.Plan, statuses ...json.RawMessage) (outcome, error) {
 	p.APIVersion, p.Spec, p.Statuses = limit.APIVersion, b.writes.Spec, statuses
-	before, err := b.rig.CPU()
+	before, err := b.used(ctx)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -203,11 +234,11 @@ func (b *bench) atLimit(ctx context.Context, p load.Plan, statuses ...json.RawMe
 	if called := b.webhook.Calls() - calls; called != int64(p.Runs) {
 		return outcome{}, fmt.Errorf("the limit: expected its webhook to be called %d times, it was %d times", p.Runs, called)
 	}
-	after, err := b.rig.CPU()
+	after, err := b.used(ctx)
 	if err != nil {
 		return outcome{}, err
 	}
-	return outcome{done: done, cost: cost(after.Since(before), done)}, nil
+	return outcome{done: done, cost: cost(after.cpu.Since(before.cpu), done), requests: after.requests.Since(before.requests, p.Runs)}, nil
 }
 
 // The names of processes in a table.
@@ -245,7 +276,7 @@ func spent(o outcome) string {
 	for _, name := range []string{apiServer, etcd, controller, nodes, loader} {
 		parts = append(parts, fmt.Sprintf("%s %.1f", name, o.cost[name]))
 	}
-	return "processor ms a run: " + strings.Join(parts, ", ")
+	return "processor ms a run: " + strings.Join(parts, ", ") + "; requests a run: " + o.requests.String()
 }
 
 func (b *bench) say(format string, args ...any) {

@@ -16,10 +16,15 @@ type options struct {
 	profile string
 	update  bool
 	noFsync bool
+	// flood is how many runs wait in P9.
+	flood int
 }
 
 // figureIDs are the figures that this program measures, in the order in which it does.
 var figureIDs = []string{"P1", "P2", "P3", "P9"}
+
+// floodRuns is how many runs wait in a P9 that is kept.
+const floodRuns = 9_900
 
 // keptRounds is how many rounds a result that is kept has at least.
 const keptRounds = 3
@@ -41,6 +46,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	set.StringVar(&o.profile, "profile", "", "a directory for Go's profiles of controller, node and API server; costs time, so nothing is kept")
 	set.BoolVar(&o.update, "update", false, "keep the result in test/bench/results/bench.json and docs/performance.md")
 	set.BoolVar(&o.noFsync, "no-fsync", false, "let etcd not wait for its disk, as none in earnest does; nothing is kept")
+	set.IntVar(&o.flood, "flood", floodRuns, "how many runs of another Agent wait in P9; of fewer nothing is kept")
 	if err := set.Parse(args); err != nil {
 		return o, fmt.Errorf("flags: %w", err)
 	}
@@ -49,8 +55,10 @@ func parse(args []string, usage io.Writer) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q: expected flags only", set.Arg(0))
 	case o.rounds < 1:
 		return o, fmt.Errorf("-rounds=%d: expected 1 at least", o.rounds)
-	case o.update && (o.profile != "" || o.noFsync || o.rounds < keptRounds):
-		return o, errors.New("-update: expected no -profile, no -no-fsync and 3 rounds at least: a result that is kept is a whole one")
+	case o.flood <= held:
+		return o, fmt.Errorf("-flood=%d: expected more than %d", o.flood, held)
+	case o.update && (o.profile != "" || o.noFsync || o.rounds < keptRounds || o.flood != floodRuns):
+		return o, errors.New("-update: expected no -profile, no -no-fsync, no -flood and 3 rounds at least: a result that is kept is a whole one")
 	}
 	return o, nil
 }

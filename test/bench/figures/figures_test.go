@@ -174,7 +174,7 @@ func TestAnAimInJSONIsText(t *testing.T) {
 func TestAMachineIsSaidInWords(t *testing.T) {
 	const cpu, memory = "processor\t: 0\nmodel name\t: Fast  CPU @ 3GHz\nmodel name\t: Other\n", "MemTotal:       25165824 kB\nMemFree: 1 kB\n"
 	const end = "; what is measured, its load and the API server share them."
-	assert.Equal(t, "2 cores (amd64, Fast CPU @ 3GHz), 24 GiB of memory, data on a rotating disk"+end, machine(2, "amd64", cpu, memory, "1"))
-	assert.Equal(t, "2 cores (amd64), 24 GiB of memory, data on a solid-state or virtual disk"+end, machine(2, "amd64", "", memory, "0"))
+	assert.Equal(t, "2 cores (amd64, Fast CPU @ 3GHz), 24 GiB of memory, data on a rotating disk"+end, machine(2, "amd64", cpu, memory, "rotating"))
+	assert.Equal(t, "2 cores (amd64), 24 GiB of memory, data on a virtual disk"+end, machine(2, "amd64", "", memory, "virtual"))
 	assert.Equal(t, "4 cores (arm64)"+end, machine(4, "arm64", "", "", ""))
 }

@@ -14,10 +14,10 @@ import (
 func Machine(dir string) string {
 	cpu, _ := os.ReadFile("/proc/cpuinfo") // without it the words are fewer
 	memory, _ := os.ReadFile("/proc/meminfo")
-	return machine(runtime.NumCPU(), runtime.GOARCH, string(cpu), string(memory), rotates(dir))
+	return machine(runtime.NumCPU(), runtime.GOARCH, string(cpu), string(memory), disk(dir))
 }
 
-// machine puts it in words. disk is what the kernel says of whether it rotates: 0, 1 or nothing.
+// machine puts it in words. disk is a kind of disk, or nothing.
 func machine(cores int, arch, cpu, memory, disk string) string {
 	text := fmt.Sprintf("%d cores (%s)", cores, arch)
 	if model := field(cpu, "model name"); model != "" {
@@ -26,11 +26,8 @@ func machine(cores int, arch, cpu, memory, disk string) string {
 	if kib, err := strconv.ParseFloat(strings.TrimSuffix(field(memory, "MemTotal"), " kB"), 64); err == nil {
 		text += fmt.Sprintf(", %.0f GiB of memory", kib/(1<<20))
 	}
-	switch disk {
-	case "0":
-		text += ", data on a solid-state or virtual disk"
-	case "1":
-		text += ", data on a rotating disk"
+	if disk != "" {
+		text += ", data on a " + disk + " disk"
 	}
 	return text + "; what is measured, its load and the API server share them."
 }
@@ -45,17 +42,24 @@ func field(text, name string) string {
 	return ""
 }
 
-// rotates is what the kernel says of the disk that has a directory, or nothing.
-func rotates(dir string) string {
+// disk is what the kernel says of the disk that has a directory, or nothing. Virtual ones are told first: they say of themselves that they
+// rotate.
+func disk(dir string) string {
 	var s syscall.Stat_t
 	if err := syscall.Stat(dir, &s); err != nil {
 		return ""
 	}
-	const minorBits, minorMask = 8, 0xff // as far as disks have them
-	device := fmt.Sprintf("/sys/dev/block/%d:%d", s.Dev>>minorBits&0xfff, s.Dev&minorMask)
+	const minorBits, minorMask, majorMask = 8, 0xff, 0xfff // as far as disks have them
+	device, err := filepath.EvalSymlinks(fmt.Sprintf("/sys/dev/block/%d:%d", s.Dev>>minorBits&majorMask, s.Dev&minorMask))
+	if err != nil {
+		return ""
+	}
+	if strings.Contains(device, "/virtio") {
+		return "virtual"
+	}
 	for _, part := range []string{"queue", "../queue"} { // of a disk; of a partition
 		if text, err := os.ReadFile(filepath.Join(device, part, "rotational")); err == nil {
-			return strings.TrimSpace(string(text))
+			return map[string]string{"0": "solid-state", "1": "rotating"}[strings.TrimSpace(string(text))]
 		}
 	}
 	return ""

@@ -31,6 +31,9 @@ type Controller struct {
 // PID is its process number.
 func (c *Controller) PID() int { return c.process.pid() }
 
+// Done is closed when the process has ended.
+func (c *Controller) Done() <-chan struct{} { return c.process.done }
+
 // Controller is the one that runs, nil after KillController.
 func (r *Rig) Controller() *Controller { return r.controller }
 

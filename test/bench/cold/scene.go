@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,7 +33,8 @@ const (
 type scene struct {
 	*cluster.Cluster
 	namespace, model string
-	n                int // of names so far
+	runs             watch.Interface // of the namespace, from the beginning
+	n                int             // of names so far
 }
 
 // open brings everything in that is measured. What it made close removes, also after an error.
@@ -63,6 +65,9 @@ func (s *scene) furnish(ctx context.Context) error {
 	var err error
 	if s.model, err = s.Model(ctx, s.namespace); err != nil {
 		return err
+	}
+	if s.runs, err = s.Client.Watch(ctx, &hearthv1.AgentRunList{}, client.InNamespace(s.namespace)); err != nil {
+		return fmt.Errorf("watch runs: %w", err)
 	}
 	return s.create(ctx, s.agent(alone, hearthv1.AgentModeTask))
 }
@@ -158,6 +163,9 @@ func (s *scene) pod(name, goal string) *corev1.Pod {
 func (s *scene) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), goneLimit)
 	defer cancel()
+	if s.runs != nil {
+		s.runs.Stop()
+	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
 	if err := s.Client.Delete(ctx, namespace); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete namespace %s: %w", s.namespace, err)

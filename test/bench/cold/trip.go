@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -25,10 +24,10 @@ func (s *scene) warm(ctx context.Context, agent string) (trip, error) {
 	if err != nil {
 		return t, err
 	}
-	if t.asked, err = s.Mark(ctx, s.namespace, run.Name); err != nil {
+	if err := s.ended(ctx, run); err != nil {
 		return t, err
 	}
-	if err := s.ended(ctx, run); err != nil {
+	if t.asked, err = s.Mark(ctx, s.namespace, run.Name); err != nil { // not before: the API server is at work for the run until then
 		return t, err
 	}
 	d := run.Status.Delivery
@@ -52,25 +51,27 @@ func (s *scene) ask(ctx context.Context, agent, kind string) (*hearthv1.AgentRun
 
 func goal(mark string) string { return "mark: " + mark + " ;; say: hello" }
 
-// ended waits, without asking in between, until the run's record is there.
+// ended waits, without asking anything, until the run's record is there.
 func (s *scene) ended(ctx context.Context, run *hearthv1.AgentRun) error {
-	watch, err := s.Client.Watch(ctx, &hearthv1.AgentRunList{}, client.InNamespace(s.namespace), client.MatchingFields{"metadata.name": run.Name})
-	if err != nil {
-		return fmt.Errorf("watch run %s: %w", run.Name, err)
-	}
-	defer watch.Stop()
-	for event := range watch.ResultChan() {
-		seen, ok := event.Object.(*hearthv1.AgentRun)
-		if !ok || seen.UID != run.UID || seen.Status.CompletionTime == nil {
-			continue
+	for {
+		select {
+		case event, open := <-s.runs.ResultChan():
+			if !open {
+				return fmt.Errorf("run %s: the watch ended before it did", run.Name)
+			}
+			seen, ok := event.Object.(*hearthv1.AgentRun)
+			if !ok || seen.UID != run.UID || seen.Status.CompletionTime == nil {
+				continue
+			}
+			*run = *seen
+			if succeeded := cluster.Condition(run.Status.Conditions, hearthv1.AgentRunConditionSucceeded); succeeded.Status != metav1.ConditionTrue {
+				return fmt.Errorf("run %s: expected it to succeed, is %s: %s", run.Name, succeeded.Reason, run.Status.Message)
+			}
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("run %s did not end: %w", run.Name, ctx.Err())
 		}
-		*run = *seen
-		if succeeded := cluster.Condition(run.Status.Conditions, hearthv1.AgentRunConditionSucceeded); succeeded.Status != metav1.ConditionTrue {
-			return fmt.Errorf("run %s: expected it to succeed, is %s: %s", run.Name, succeeded.Reason, run.Status.Message)
-		}
-		return nil
 	}
-	return fmt.Errorf("run %s did not end: %w", run.Name, errors.Join(context.Cause(ctx), errors.New("the watch is over")))
 }
 
 // ownPod is the trip of a run that gets a Pod of its own, as it would without a standing agent.

@@ -19,17 +19,22 @@ func CacheOptions() cache.Options {
 	}}
 }
 
-// Transform is for the cache of Pods: one that has ended is kept without its spec, of which nobody reads anything again, because it
-// stays as long as its run's record.
+// Transform is for the cache of Pods: of what a Pod is made of only that is kept which somebody reads again, which is next to nothing.
+// There is one for each target, and one for each record as long as that stays; what is in the cache is never written back.
 func Transform(object any) (any, error) {
 	p, ok := object.(*corev1.Pod)
 	if !ok {
 		return object, nil
 	}
 	p.ManagedFields = nil
-	if Ended(p) {
-		p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, RestartPolicy: p.Spec.RestartPolicy, TerminationGracePeriodSeconds: p.Spec.TerminationGracePeriodSeconds}
+	kept := corev1.PodSpec{NodeName: p.Spec.NodeName, RestartPolicy: p.Spec.RestartPolicy, TerminationGracePeriodSeconds: p.Spec.TerminationGracePeriodSeconds}
+	if !Ended(p) { // it may be over before its phase says so: when as many containers as it has are
+		kept.Containers = make([]corev1.Container, len(p.Spec.Containers))
+		for i := range kept.Containers {
+			kept.Containers[i].Name = p.Spec.Containers[i].Name
+		}
 	}
+	p.Spec = kept
 	return p, nil
 }
 

@@ -153,20 +153,24 @@ func TestCacheOptionsRestrictPodsAndServicesToTheStampedLabel(t *testing.T) {
 	assert.Equal(t, map[string]bool{"*v1.Pod": true, "*v1.Service": true}, kinds)
 }
 
-// A finished run's Pod stays as long as the record: only what is read of it again is kept.
-func TestTheCacheKeepsNoSpecOfAnEndedPod(t *testing.T) {
+// P7: each target has a Pod in the cache, and each record as long as that stays. Only what is read of it again is kept.
+func TestTheCacheKeepsNextToNothingOfAPodsSpec(t *testing.T) {
 	p := listening()
-	p.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "agent", Image: "i"}}}
+	p.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, NodeName: "n", TerminationGracePeriodSeconds: ptr.To[int64](7),
+		Containers: []corev1.Container{{Name: "agent", Image: "i", Env: []corev1.EnvVar{{Name: "A"}}}, {Name: "beside"}}, Volumes: []corev1.Volume{{Name: "v"}}}
+	little := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, NodeName: "n", TerminationGracePeriodSeconds: ptr.To[int64](7)}
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
 	kept, err := pod.Transform(p.DeepCopy())
 	require.NoError(t, err)
-	assert.Equal(t, p.Spec, kept.(*corev1.Pod).Spec) //nolint:forcetypeassert // fails loudly
-	assert.Nil(t, kept.(*corev1.Pod).ManagedFields)  //nolint:forcetypeassert // fails loudly
+	living := little
+	living.Containers = []corev1.Container{{Name: "agent"}, {Name: "beside"}} // all that are over: then so is the Pod
+	assert.Equal(t, living, kept.(*corev1.Pod).Spec)                          //nolint:forcetypeassert // fails loudly
+	assert.Nil(t, kept.(*corev1.Pod).ManagedFields)                           //nolint:forcetypeassert // fails loudly
 	p.Status.Phase = corev1.PodFailed
 	kept, err = pod.Transform(p.DeepCopy())
 	require.NoError(t, err)
-	assert.Equal(t, corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever}, kept.(*corev1.Pod).Spec) //nolint:forcetypeassert // fails loudly
-	assert.Equal(t, p.Status, kept.(*corev1.Pod).Status)                                               //nolint:forcetypeassert // fails loudly
+	assert.Equal(t, little, kept.(*corev1.Pod).Spec)     //nolint:forcetypeassert // fails loudly
+	assert.Equal(t, p.Status, kept.(*corev1.Pod).Status) //nolint:forcetypeassert // fails loudly
 	other, err := pod.Transform("a tombstone")
 	require.NoError(t, err)
 	assert.Equal(t, "a tombstone", other)

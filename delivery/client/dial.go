@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"time"
 
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
@@ -26,7 +24,7 @@ type refusal struct{ *wire.Problem }
 // dial opens a connection and has its far end prove to be the Pod before a byte of anything else goes over it. A Pod's address
 // may belong to a stranger by the time a second connection is made, so every connection is challenged, not only the first
 // (R26; row 27; SPEC.md, Challenge).
-func (l *Link) dial(ctx context.Context) (_ net.Conn, _ wire.ChallengeAnswer, err error) {
+func (l *Link) dial(ctx context.Context) (_ *line, _ wire.ChallengeAnswer, err error) {
 	defer l.caught(&err) // it is called by net/http's goroutines too
 	ctx, cancel := context.WithTimeout(ctx, l.cfg.Timeouts.Dial)
 	defer cancel()
@@ -45,46 +43,44 @@ func (l *Link) dial(ctx context.Context) (_ net.Conn, _ wire.ChallengeAnswer, er
 		_ = tracked.Close() // the error that matters is err
 		return nil, wire.ChallengeAnswer{}, err
 	}
-	answer, err := l.prove(ctx, conn)
+	n := newLine(conn)
+	answer, err := l.prove(ctx, n)
 	if err != nil {
 		_ = conn.Close() // the error that matters is err
 		return nil, wire.ChallengeAnswer{}, err
 	}
-	return conn, answer, nil
+	return n, answer, nil
+}
+
+// dialAgain opens another connection to the boot that is believed in. A harness that restarted since is not given a request that was
+// signed for its earlier life.
+func (l *Link) dialAgain(ctx context.Context, boot string) (*line, error) {
+	n, answer, err := l.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if answer.Boot != boot {
+		_ = n.Close()
+		return nil, errBootChanged
+	}
+	return n, nil
 }
 
 // prove challenges over a connection that nothing else was sent on, and leaves it ready for the next request.
-func (l *Link) prove(ctx context.Context, conn net.Conn) (wire.ChallengeAnswer, error) {
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+func (l *Link) prove(ctx context.Context, n *line) (wire.ChallengeAnswer, error) {
 	body, err := wire.Encode(wire.ChallengeRequest{APIVersion: wire.APIVersion, Target: l.target()})
 	if err != nil {
 		return wire.ChallengeAnswer{}, err
 	}
-	req, signed, err := l.request(ctx, call{method: http.MethodPost, path: wire.ChallengePath, body: body}, "")
-	if err != nil {
-		return wire.ChallengeAnswer{}, err
-	}
-	if err := req.Write(conn); err != nil {
-		return wire.ChallengeAnswer{}, fmt.Errorf("challenge: %w", err)
-	}
-	in := bufio.NewReader(io.LimitReader(conn, maxHeaderBytes+wire.MaxAnswerBytes))
-	resp, err := http.ReadResponse(in, req)
-	if err != nil {
-		return wire.ChallengeAnswer{}, fmt.Errorf("challenge: no answer in HTTP: %w", withoutBytes(err))
-	}
-	defer func() { _ = resp.Body.Close() }()
-	r, err := l.verified(signed, resp)
+	r, err := l.over(ctx, n, call{method: http.MethodPost, path: wire.ChallengePath, body: body}, "")
 	if err != nil {
 		return wire.ChallengeAnswer{}, fmt.Errorf("challenge: %w", err)
 	}
 	if r.status != http.StatusOK {
 		return wire.ChallengeAnswer{}, refusal{r.problem()}
 	}
-	if resp.Close || in.Buffered() > 0 {
+	if n.over {
 		return wire.ChallengeAnswer{}, errors.New("challenge: the connection cannot be used any further")
-	}
-	if err := ctx.Err(); err != nil {
-		return wire.ChallengeAnswer{}, fmt.Errorf("challenge: %w", err)
 	}
 	return l.believe(r)
 }
@@ -119,25 +115,17 @@ func withoutBytes(err error) error {
 	}
 }
 
-// proven is the transport's DialContext: the connection that the last challenge went over if it is still there, else a new
-// one. A harness that restarted since is not given a request that was signed for its earlier life.
+// proven is the transport's DialContext. The harness has said no more than the answer to the challenge, so nothing is lost with the line.
 func (l *Link) proven(ctx context.Context, _, _ string) (net.Conn, error) {
-	boot, spare := l.takeSpare()
+	boot := l.believed()
 	if boot == "" {
 		return nil, errNotVerified
 	}
-	if spare != nil {
-		return spare, nil
-	}
-	conn, answer, err := l.dial(ctx)
+	n, err := l.dialAgain(ctx, boot)
 	if err != nil {
 		return nil, err
 	}
-	if answer.Boot != boot {
-		_ = conn.Close()
-		return nil, errBootChanged
-	}
-	return conn, nil
+	return n.Conn, nil
 }
 
 // conn is a connection that its Link can close.
@@ -176,7 +164,6 @@ func (l *Link) drop() {
 	for c := range l.conns {
 		open = append(open, c)
 	}
-	l.spare = nil
 	l.mu.Unlock()
 	for _, c := range open {
 		_ = c.Close()

@@ -10,14 +10,24 @@ import (
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
-// watch reads the change feed of one boot from its beginning until it fails (SPEC.md, Endpoints): one held request per Pod.
-func (l *Link) watch(boot string) (watched bool, err error) {
+// watch reads the change feed of one boot from its beginning until it fails (SPEC.md, Endpoints): one held request per Pod, on the
+// connection that was challenged.
+func (l *Link) watch(n *line, boot string) (watched bool, err error) {
+	defer func() { _ = n.Close() }()
 	revision, hold := int64(0), false
 	for pages := 1; ; pages++ {
 		if err := l.pace.Wait(l.ctx); err != nil {
 			return watched, errClosed
 		}
-		page, err := l.page(boot, revision, hold)
+		if n.over {
+			next, err := l.dialAgain(l.ctx, boot)
+			if err != nil {
+				return watched, err
+			}
+			_ = n.Close()
+			n = next
+		}
+		page, err := l.page(n, boot, revision, hold)
 		if err != nil {
 			return watched || l.wasSuspected(), err
 		}
@@ -28,7 +38,7 @@ func (l *Link) watch(boot string) (watched bool, err error) {
 }
 
 // page asks for one page. The first one is not held: what is there is wanted at once.
-func (l *Link) page(boot string, revision int64, hold bool) (wire.Changes, error) {
+func (l *Link) page(n *line, boot string, revision int64, hold bool) (wire.Changes, error) {
 	c := call{method: http.MethodGet, path: wire.RunsPath + "?" + wire.QuerySince + "=" + strconv.FormatInt(revision, 10)}
 	if hold {
 		c.wait = l.cfg.Timeouts.Wait
@@ -36,10 +46,14 @@ func (l *Link) page(boot string, revision int64, hold bool) (wire.Changes, error
 	ctx, cancel := context.WithTimeout(l.ctx, c.wait+l.cfg.Timeouts.Slack)
 	defer cancel()
 	l.polling(cancel)
-	r, _, err := l.do(ctx, c, boot)
+	r, err := l.over(ctx, n, c, boot)
+	if errors.Is(err, ErrNoAnswer) {
+		l.drop()
+	}
 	if err != nil {
 		return wire.Changes{}, fmt.Errorf("watch: %w", err)
 	}
+	l.touch()
 	if r.status != http.StatusOK {
 		return wire.Changes{}, fmt.Errorf("watch: %w", refusal{r.problem()})
 	}

@@ -1,13 +1,19 @@
 package client
 
 import (
+	"bytes"
 	"context"
+	"net/http"
+	"runtime/pprof"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/test/harness"
 )
 
 // A command may find the target silent just when no poll is under way. The next poll must not be held for its whole time then:
@@ -25,6 +31,39 @@ func TestASuspicionBetweenTwoPollsEndsTheNextOne(t *testing.T) {
 	l.suspect() // the poll that it would end is over
 	require.ErrorIs(t, poll(), context.Canceled)
 	assert.True(t, l.wasSuspected(), "the new challenge needs no backoff")
-	l.accept(nil, wire.ChallengeAnswer{Boot: "b"})
+	l.accept(wire.ChallengeAnswer{Boot: "b"})
 	require.NoError(t, poll())
+}
+
+// P7: most Links only wait for their feed, so each has one goroutine, and none of a transport's two a connection.
+func TestALinkThatWaitsHasOneGoroutine(t *testing.T) {
+	h := harness.Start(t, harness.Options{})
+	verifiedLink(t, testConfig(t, h.Address))
+	eventually(t, "one goroutine", func() bool {
+		var all bytes.Buffer
+		require.NoError(t, pprof.Lookup("goroutine").WriteTo(&all, 2))
+		return strings.Count(all.String(), "client.(*Link).page(") == 1 && !strings.Contains(all.String(), "net/http.(*persistConn)")
+	})
+}
+
+// A harness may close a connection after any answer but that to the challenge. The feed goes on over the next one.
+func TestAFeedGoesOnWhereTheConnectionIsClosed(t *testing.T) {
+	var closed atomic.Int32
+	h := harness.Start(t, harness.Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet && r.URL.Path == wire.RunsPath {
+				w.Header().Set("Connection", "close")
+				closed.Add(1)
+			}
+			next.ServeHTTP(w, r)
+		})
+	}})
+	told := &changes{}
+	cfg := testConfig(t, h.Address)
+	cfg.Changed = told.add
+	l := verifiedLink(t, cfg)
+	require.NoError(t, l.Send(request(l, "run", 1, "goal"), 0))
+	eventually(t, "ended, as the feed tells", func() bool { _, state := seen(l, "run", 1); return state == wire.StateFinished })
+	assert.GreaterOrEqual(t, closed.Load(), int32(2))
+	assert.Equal(t, 2, told.states(), "it proved who it is and was listed, once each")
 }

@@ -41,6 +41,19 @@ func (c *changes) add(x Change) {
 	c.all = append(c.all, x)
 }
 
+// states counts the changes of a Link's state.
+func (c *changes) states() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for _, x := range c.all {
+		if x.State {
+			n++
+		}
+	}
+	return n
+}
+
 func (c *changes) runs() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

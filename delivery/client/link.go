@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -64,7 +63,6 @@ type Link struct {
 	address   string
 	transport *http.Transport // of one boot: nothing kept alive outlives it
 	status    Status
-	spare     net.Conn // the challenged connection that waits for the first request
 	conns     map[*conn]struct{}
 	poll      context.CancelFunc // ends the poll under way
 	suspected bool               // a command found the target silent, strange or in another boot since the last challenge
@@ -185,12 +183,12 @@ func (l *Link) run() {
 // live is one life of the connection. Watched tells whether the feed went on beyond its first page.
 func (l *Link) live() (watched bool, err error) {
 	defer l.caught(&err)
-	conn, answer, err := l.dial(l.ctx)
+	n, answer, err := l.dial(l.ctx)
 	if err != nil {
 		return false, err
 	}
-	l.accept(conn, answer)
-	return l.watch(answer.Boot)
+	l.accept(answer)
+	return l.watch(n, answer.Boot)
 }
 
 func (l *Link) pause(d time.Duration) {
@@ -204,10 +202,9 @@ func (l *Link) pause(d time.Duration) {
 }
 
 // accept takes over what an answered challenge said.
-func (l *Link) accept(conn net.Conn, a wire.ChallengeAnswer) {
+func (l *Link) accept(a wire.ChallengeAnswer) {
 	l.mu.Lock()
-	old := l.spare
-	l.spare, l.suspected = conn, false
+	l.suspected = false
 	now := l.cfg.Now()
 	if l.status.State != StateVerified {
 		l.status.State, l.status.Since, l.status.Message = StateVerified, now, ""
@@ -221,9 +218,6 @@ func (l *Link) accept(conn net.Conn, a wire.ChallengeAnswer) {
 	l.status.Boot, l.status.Journal, l.status.LastContact = a.Boot, a.Journal, now
 	l.status.Agent, l.status.Capacity = cleanAgent(a.Agent), a.Capacity
 	l.mu.Unlock()
-	if old != nil {
-		_ = old.Close()
-	}
 	if before != nil {
 		before.CloseIdleConnections()
 	}
@@ -238,15 +232,14 @@ func (l *Link) through() *http.Transport {
 	return l.transport
 }
 
-// takeSpare gives the believed boot, and the connection that was challenged last if nobody took it yet.
-func (l *Link) takeSpare() (boot string, spare net.Conn) {
+// believed is the boot that is believed in, "" while there is none.
+func (l *Link) believed() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.status.State != StateVerified {
-		return "", nil
+		return ""
 	}
-	spare, l.spare = l.spare, nil
-	return l.status.Boot, spare
+	return l.status.Boot
 }
 
 // fail says why the target cannot be talked to.

@@ -48,6 +48,7 @@ func (r *Rig) startAPI(ctx context.Context) error {
 		CRDDirectoryPaths:        []string{filepath.Join(r.root, "config", "crd")},
 		ControlPlaneStartTimeout: patience,
 		ControlPlaneStopTimeout:  patience,
+		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: patience},
 	}
 	api := r.env.ControlPlane.GetAPIServer()
 	r.env.ControlPlane.Etcd = &envtest.Etcd{DataDir: r.path("etcd")}

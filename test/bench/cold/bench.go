@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/hearthdev/hearth/test/bench/figures"
@@ -16,6 +17,8 @@ const (
 	resultFile = "cold.json"
 	// pace is between two runs of a standing agent: it is idle when a run comes, as most are. What a busy one does, other figures tell.
 	pace = 250 * time.Millisecond
+	// restful is for how long nothing is asked, to see what the cluster uses by itself.
+	restful = 5 * time.Second
 )
 
 type options struct {
@@ -84,19 +87,53 @@ func (s *scene) round(ctx context.Context, n int, o options) (round, error) {
 		return r, err
 	}
 	r.first = append(r.first, first)
+	anyway, err := s.rest(ctx)
+	if err != nil {
+		return r, err
+	}
+	began, before := time.Now(), s.processorTime()
+	if r.warm, err = s.stream(ctx, agent, o.warm); err != nil {
+		return r, err
+	}
+	r.costs = perRun(before, s.processorTime(), time.Since(began), o.warm, anyway)
+	return r, s.fell(ctx, agent)
+}
+
+// stream makes runs for a standing agent, one after the other.
+func (s *scene) stream(ctx context.Context, agent string, runs int) ([]trip, error) {
+	var trips []trip
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
-	for range o.warm {
+	for range runs {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return r, ctx.Err()
+			return nil, ctx.Err()
 		}
 		t, err := s.warm(ctx, agent)
 		if err != nil {
-			return r, err
+			return nil, err
 		}
-		r.warm = append(r.warm, t)
+		trips = append(trips, t)
 	}
-	return r, s.fell(ctx, agent)
+	return trips, nil
 }
+
+// rest looks for a while at what is used while nothing is asked.
+func (s *scene) rest(ctx context.Context) (idle, error) {
+	began, before := time.Now(), s.processorTime()
+	timer := time.NewTimer(restful)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return idle{}, ctx.Err()
+	}
+	used := s.processorTime()
+	for name := range used {
+		used[name] -= before[name]
+	}
+	return idle{used: used, took: time.Since(began)}, nil
+}
+
+func (s *scene) processorTime() spent { return processorTime(filepath.Dir(s.Kubeconfig)) }

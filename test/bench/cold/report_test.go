@@ -22,8 +22,8 @@ func TestAFigureIsTheMedianOfItsRoundsMedians(t *testing.T) {
 	slow, quick := made(1000, 1000, 1000, 1000, 1000), made(10, 10, 2, 8, 20)
 	pod := func(ms int) []trip { return []trip{made(0, 0, 0, ms, 0)} }
 	r := report([]round{
-		{bare: pod(1000), own: pod(1500), first: pod(400), warm: []trip{quick, quick, slow}},
-		{bare: pod(1200), own: pod(1600), first: pod(500), warm: []trip{made(12, 10, 2, 16, 20)}},
+		{bare: pod(1000), own: pod(1500), first: pod(400), warm: []trip{quick, quick, slow}, costs: map[string]float64{"goose": 6, "etcd": 1}},
+		{bare: pod(1200), own: pod(1600), first: pod(500), warm: []trip{made(12, 10, 2, 16, 20)}, costs: map[string]float64{"goose": 8, "etcd": 1}},
 		{bare: pod(9000), own: pod(9000), first: pod(600), warm: []trip{slow}},
 	})
 	var ours []float64
@@ -34,6 +34,7 @@ func TestAFigureIsTheMedianOfItsRoundsMedians(t *testing.T) {
 	}
 	assert.Equal(t, []float64{40, 40, 12, 10, 2, 16, 20, 500}, ours)
 	assert.InDelta(t, 1200, *r.Figures[0].Limit, 0, "the quickest Pod is what we are compared with")
+	assert.Equal(t, map[string]float64{"goose": 7, "etcd": 1}, r.Figures[0].CPU)
 	assert.InDelta(t, 0.0333, *r.Figures[0].Ratio, 0)
 	assert.True(t, *r.Figures[0].Met)
 	assert.InDelta(t, 1600, *r.Figures[1].Limit, 0)

@@ -1,6 +1,6 @@
 package v1alpha1
 
-// Labels and names the controller stamps. Everything under hearth.dev/ is the controller's alone.
+// Labels and names the controller stamps. Everything under hearth.dev/ is the controller's alone, but for what says otherwise.
 const (
 	// LabelPrefix begins every label of ours.
 	LabelPrefix = "hearth.dev/"
@@ -8,6 +8,9 @@ const (
 	LabelAgent = "hearth.dev/agent"
 	// LabelRun holds the name of the run that a Pod belongs to. The controller's Pod cache is restricted to it (R6).
 	LabelRun = "hearth.dev/run"
+	// LabelShard holds the shard of an Agent, and of all that is made for it: which controller works for it (SPEC.md, Shards). People
+	// write it on an Agent, or on a run without one, once, at creation; without it that is the default shard.
+	LabelShard = "hearth.dev/shard"
 	// AnnotationGeneration holds, on a standing run, the generation of the Agent it was made from.
 	AnnotationGeneration = "hearth.dev/agent-generation"
 

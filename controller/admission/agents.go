@@ -39,13 +39,13 @@ func (a *agents) validate(_ context.Context, request admission.Request) admissio
 	if err := a.decoder.DecodeRaw(request.Object, &agent); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	refusals := forged(nil, &agent)
+	refusals := append(forged(nil, &agent), placed(&agent)...)
 	if request.Operation == admissionv1.Update {
 		var before v1alpha1.Agent
 		if err := a.decoder.DecodeRaw(request.OldObject, &before); err != nil {
 			return admission.Errored(http.StatusBadRequest, err)
 		}
-		refusals = forged(&before, &agent)
+		refusals = append(forged(&before, &agent), moved(&before, &agent, "make a new Agent")...)
 		if equality.Semantic.DeepEqual(before.Spec, agent.Spec) {
 			return answer(request, refusals) // an Agent stored before this check can still be labelled and deleted
 		}

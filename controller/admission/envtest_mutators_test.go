@@ -44,6 +44,7 @@ var meddling = map[string]meddler{
 	"later-spec":       {"zz-later", false, jsonpatch.NewOperation("replace", "/spec", map[string]any{"agentRef": map[string]any{"name": "reviewer"}, "parameters": map[string]any{"change": "PR 17"}}), false, []string{"[Forbidden] spec.delivery", exempt}},
 	"later-agent":      {"zz-later", false, jsonpatch.NewOperation("replace", "/spec/agentRef/generation", 7), false, []string{"another mutating webhook changes spec.agentRef, exempt agentruns.hearth.dev from it"}},
 	"later-label":      {"zz-later", false, jsonpatch.NewOperation("add", "/metadata/labels/hearth.dev~1agent", "reviewer"), false, []string{"[Forbidden] metadata.labels", otherPrefix}},
+	"later-shard":      {"zz-later", false, jsonpatch.NewOperation("add", "/metadata/labels/hearth.dev~1shard", "green"), false, []string{"[Forbidden] metadata.labels[hearth.dev/shard]", "another mutating webhook changed it, " + exempt}},
 	"earlier-goal":     {"aa-earlier", false, jsonpatch.NewOperation("add", "/spec/goal", "else"), false, []string{"[ConflictingFields] spec.goal", "a mutating webhook set it: " + exempt}},
 	"again-goal":       {"aa-again", true, jsonpatch.NewOperation("replace", "/spec/goal", "else"), true, []string{"[Forbidden] spec.goal", exempt}},
 }

@@ -291,6 +291,11 @@ func TestAdHocRunsNeedTheRightToCreatePods(t *testing.T) {
 	bad.Spec.Template.Spec.HostNetwork = true
 	refused(t, w.user.Create(ctx, bad), "InvalidTemplate", "spec.template.spec.hostNetwork")
 	refused(t, w.user.Create(ctx, w.adHoc("a.b")), "Invalid", "metadata.name")
+	sharded, nameless := w.adHoc("sharded"), w.adHoc("nameless")
+	sharded.Labels, nameless.Labels = in("blue"), in("")
+	require.NoError(t, w.user.Create(ctx, sharded), "who makes a run without an Agent says whose it is, as the author of an Agent does")
+	assert.Equal(t, in("blue"), sharded.Labels)
+	refused(t, w.user.Create(ctx, nameless), "Invalid", shardLabel)
 	changed := stored.DeepCopy()
 	changed.Spec.Goal = "another"
 	refused(t, w.user.Patch(ctx, changed, client.MergeFrom(&stored)), "Forbidden", "spec.goal")

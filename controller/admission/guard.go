@@ -48,8 +48,8 @@ func named(run *v1alpha1.AgentRun) []Refusal {
 		"this run has a Pod of its own, and Pod, Service and host are named as the run is", validation.DNS1035LabelMaxLength)}}
 }
 
-// forged are the marks of the controller that differ between two versions of an object; before is nil at creation (R31). Of the
-// annotations some may be free: those are their author's.
+// forged are the marks of the controller that differ between two versions of an object; before is nil at creation (R31). Free are
+// those that are judged elsewhere: the shard, and of a run the annotations that are its author's.
 func forged(before, after metav1.Object, free ...string) []Refusal {
 	if before == nil {
 		before = &metav1.ObjectMeta{}
@@ -60,7 +60,7 @@ func forged(before, after metav1.Object, free ...string) []Refusal {
 		before, after map[string]string
 		free          []string
 	}{
-		{"metadata.labels", before.GetLabels(), after.GetLabels(), nil},
+		{"metadata.labels", before.GetLabels(), after.GetLabels(), shardKey},
 		{"metadata.annotations", before.GetAnnotations(), after.GetAnnotations(), free},
 	} {
 		if !maps.Equal(ours(m.before, m.free), ours(m.after, m.free)) {

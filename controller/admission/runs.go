@@ -53,9 +53,9 @@ func (r *runs) mutate(ctx context.Context, request admission.Request) admission.
 	if err := r.decoder.DecodeRaw(request.Object, &run); err != nil {
 		return admission.Errored(http.StatusBadRequest, unreadable(err))
 	}
-	spec, refusals, err := r.resolve(ctx, r.cached, request.Namespace, run.Spec)
+	spec, agent, refusals, err := r.resolve(ctx, r.cached, request.Namespace, run.Spec)
 	if err == nil && len(refusals) > 0 && !run.AdHoc() && !isPreset(refusals) {
-		spec, refusals, err = r.resolve(ctx, r.live, request.Namespace, run.Spec)
+		spec, agent, refusals, err = r.resolve(ctx, r.live, request.Namespace, run.Spec)
 	}
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
@@ -63,7 +63,7 @@ func (r *runs) mutate(ctx context.Context, request admission.Request) admission.
 	if len(refusals) > 0 {
 		return answer(request, refusals)
 	}
-	return admission.Patched("", jsonpatch.NewOperation("add", "/spec", spec))
+	return admission.Patched("", append(stamp(&run, agent), jsonpatch.NewOperation("add", "/spec", spec))...)
 }
 
 // validate recomputes what mutate resolved, so that a change made after it is refused, and guards stored runs.
@@ -86,9 +86,9 @@ func (r *runs) validate(ctx context.Context, request admission.Request) admissio
 		if err := r.decoder.DecodeRaw(request.OldObject, &before); err != nil {
 			return admission.Errored(http.StatusBadRequest, err)
 		}
-		return answer(request, slices.Concat(forged(&before, &run, traceKeys...), retraced(&before, &run), held(&before, &run), immutable(&before, &run)))
+		return answer(request, slices.Concat(forged(&before, &run, traceKeys...), retraced(&before, &run), moved(&before, &run, "make a new run"), held(&before, &run), immutable(&before, &run)))
 	}
-	refusals := slices.Concat(forged(nil, &run, traceKeys...), traced(&run), named(&run))
+	refusals := slices.Concat(forged(nil, &run, traceKeys...), traced(&run), named(&run), placed(&run))
 	reserved, err := r.reserved(ctx, &run)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
@@ -124,23 +124,26 @@ func (r *runs) complete(ctx context.Context, request admission.Request, run *v1a
 // recompute compares the run with what its Agent gives now. The cache may be behind, so only a live read refuses.
 func (r *runs) recompute(ctx context.Context, request admission.Request, run *v1alpha1.AgentRun) admission.Response {
 	var want v1alpha1.AgentRunSpec
+	var refusals []Refusal
 	for _, reader := range []client.Reader{r.cached, r.live} {
-		spec, refusals, err := r.resolve(ctx, reader, request.Namespace, Sparse(run.Spec))
+		spec, agent, refused, err := r.resolve(ctx, reader, request.Namespace, Sparse(run.Spec))
 		if err != nil {
 			return admission.Errored(http.StatusInternalServerError, err)
 		}
-		if len(refusals) == 0 && len(changed(&spec, &run.Spec)) == 0 {
-			return admission.Allowed("")
+		if len(refused) > 0 && reader == r.live {
+			return answer(request, refused)
 		}
-		if len(refusals) > 0 && reader == r.live {
-			return answer(request, refusals)
+		if len(refused) > 0 {
+			continue
+		}
+		if refusals = astray(agent, run); len(refusals) == 0 && len(changed(&spec, &run.Spec)) == 0 {
+			return admission.Allowed("")
 		}
 		want = spec
 	}
 	if run.Spec.AgentRef.UID != "" && run.Spec.AgentRef != want.AgentRef {
 		return outrun(request, want.AgentRef.Name)
 	}
-	var refusals []Refusal
 	for _, field := range changed(&want, &run.Spec) {
 		refusals = append(refusals, Refusal{codeForbidden, field,
 			"expected what was resolved from the Agent: another mutating webhook changed it, exempt agentruns.hearth.dev from that webhook"})
@@ -172,17 +175,18 @@ func nameTaken(agent string) Refusal {
 		fmt.Sprintf("expected a name other than %s-<number>: those are for the runs that the controller makes of Agent %s; generateName makes one that is free", agent, agent)}
 }
 
-func (r *runs) resolve(ctx context.Context, reader client.Reader, namespace string, asked v1alpha1.AgentRunSpec) (v1alpha1.AgentRunSpec, []Refusal, error) {
+// resolve gives the complete spec, and the Agent that it is made from, nil where there is none.
+func (r *runs) resolve(ctx context.Context, reader client.Reader, namespace string, asked v1alpha1.AgentRunSpec) (v1alpha1.AgentRunSpec, *v1alpha1.Agent, []Refusal, error) {
 	if asked.AgentRef == (v1alpha1.AgentRef{}) {
 		spec, refusals := r.adHoc(asked)
-		return spec, refusals, nil
+		return spec, nil, refusals, nil
 	}
 	agent, err := get(ctx, reader, namespace, asked.AgentRef.Name)
 	if err != nil {
-		return v1alpha1.AgentRunSpec{}, nil, err
+		return v1alpha1.AgentRunSpec{}, nil, nil, err
 	}
 	spec, refusals := Resolve(agent, asked)
-	return spec, refusals, nil
+	return spec, agent, refusals, nil
 }
 
 // get is the Agent, nil when there is none.

@@ -6,13 +6,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/hearthdev/hearth/api/shard"
 	"github.com/hearthdev/hearth/api/v1alpha1"
 )
 
 // standing is a standing run of the Agent: complete, so that nothing of it is looked up later, and owned, so that it ends with
 // the Agent. The owner reference does not block the Agent's deletion.
 func standing(agent *v1alpha1.Agent, name string) *v1alpha1.AgentRun {
-	return &v1alpha1.AgentRun{
+	run := &v1alpha1.AgentRun{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: agent.Namespace, Name: name,
 			Labels:      map[string]string{v1alpha1.LabelAgent: agent.Name},
@@ -22,6 +23,8 @@ func standing(agent *v1alpha1.Agent, name string) *v1alpha1.AgentRun {
 		},
 		Spec: standingSpec(agent),
 	}
+	shard.Stamp(run.Labels, agent.Labels)
+	return run
 }
 
 // standingSpec has no deadline and no budget: those are of delivered runs (SPEC.md, Lifecycle, Clocks).

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/hearthdev/hearth/api/shard"
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/pod"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
@@ -214,6 +215,7 @@ func stamped(labels map[string]string, run *v1alpha1.AgentRun) map[string]string
 	if !run.AdHoc() {
 		labels[v1alpha1.LabelAgent] = run.Spec.AgentRef.Name
 	}
+	shard.Stamp(labels, run.Labels)
 	return labels
 }
 

@@ -28,7 +28,7 @@ const (
 func Build(p *corev1.Pod) *Sandbox {
 	p = p.DeepCopy()
 	labels := map[string]string{}
-	for _, key := range []string{v1alpha1.LabelRun, v1alpha1.LabelAgent} {
+	for _, key := range []string{v1alpha1.LabelRun, v1alpha1.LabelAgent, v1alpha1.LabelShard} {
 		if value, ok := p.Labels[key]; ok {
 			labels[key] = value
 		}

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/hearthdev/hearth/api/shard"
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/admission"
 )
@@ -19,14 +20,16 @@ func nameOf(agent *v1alpha1.Agent, at time.Time) string {
 // runOf is the run of a time, complete, and without an owner: its record outlives the Agent (R32).
 func runOf(agent *v1alpha1.Agent, at time.Time) (*v1alpha1.AgentRun, []admission.Refusal) {
 	spec, refusals := admission.ResolveScheduled(agent)
-	return &v1alpha1.AgentRun{
+	run := &v1alpha1.AgentRun{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: agent.Namespace, Name: nameOf(agent, at),
 			Labels:      map[string]string{v1alpha1.LabelAgent: agent.Name},
 			Annotations: map[string]string{v1alpha1.AnnotationScheduledAt: at.UTC().Format(time.RFC3339)},
 		},
 		Spec: spec,
-	}, refusals
+	}
+	shard.Stamp(run.Labels, agent.Labels)
+	return run, refusals
 }
 
 // isRunOf tells whether a run that has the name is the one of that Agent and that time.

@@ -26,8 +26,10 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/hearthdev/hearth/api/shard"
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/test/apiserver"
+	"github.com/hearthdev/hearth/test/bench/node"
 	"github.com/hearthdev/hearth/test/exposition"
 )
 
@@ -40,6 +42,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(reexec) != "" {
 		main()
 		return
+	}
+	if node.Asked() {
+		os.Exit(node.Main())
 	}
 	os.Exit(server.Main(m))
 }
@@ -55,8 +60,15 @@ type process struct {
 
 func start(t *testing.T, kubeconfig string, flags ...string) *process {
 	t.Helper()
+	return startAs(t, os.Args[0], kubeconfig, flags...)
+}
+
+// startAs starts one that calls itself by a name, also where the API server is asked.
+func startAs(t *testing.T, name, kubeconfig string, flags ...string) *process {
+	t.Helper()
 	p := &process{stderr: &bytes.Buffer{}, probes: fmt.Sprintf("127.0.0.1:%d", freePort(t)), metrics: fmt.Sprintf("127.0.0.1:%d", freePort(t)), webhook: freePort(t)}
 	p.Cmd = exec.CommandContext(t.Context(), os.Args[0], append(flags, "--metrics-bind-address="+p.metrics, "--health-probe-bind-address="+p.probes, fmt.Sprintf("--webhook-port=%d", p.webhook))...) //nolint:gosec // this binary
+	p.Args[0] = name
 	p.Env = append(os.Environ(), reexec+"=1", "KUBECONFIG="+kubeconfig)
 	p.Stderr = p.stderr
 	require.NoError(t, p.Start())
@@ -110,7 +122,7 @@ func freePort(t *testing.T) int {
 func holder(ctx context.Context, t *testing.T, c client.Client) string {
 	t.Helper()
 	var lease coordinationv1.Lease
-	if err := c.Get(ctx, client.ObjectKey{Namespace: "hearth-system", Name: leaseName}, &lease); err != nil {
+	if err := c.Get(ctx, client.ObjectKey{Namespace: "hearth-system", Name: shard.LeaseName}, &lease); err != nil {
 		return ""
 	}
 	return ptr.Deref(lease.Spec.HolderIdentity, "")
@@ -172,7 +184,7 @@ func TestTheBinaryRunsWithItsOwnRightsAndGivesItsLeaseUp(t *testing.T) {
 	}, 30*time.Second, 50*time.Millisecond)
 	require.Eventually(t, func() bool { return strings.Contains(second.scrape(t), "hearth_targets{") }, 30*time.Second, 50*time.Millisecond)
 	leads := second.scrape(t)
-	assert.Contains(t, leads, `leader_election_master_status{name="`+leaseName+`"} 1`)
+	assert.Contains(t, leads, `leader_election_master_status{name="`+shard.LeaseName+`"} 1`)
 	require.NoError(t, exposition.Keep("controller-leads", leads))
 	require.Eventually(t, func() bool {
 		text := fetch(t, pages[1], "/")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -9,6 +10,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/hearthdev/hearth/api/shard"
 )
 
 // options are the controller's flags.
@@ -19,6 +22,8 @@ type options struct {
 	namespace       string
 	// namespaces are those that are served; none means all.
 	namespaces []string
+	// agents are the shards whose Agents this controller works for; admission serves all.
+	agents shard.Set
 	// adHoc lets those who may create Pods make runs without an Agent.
 	adHoc bool
 	// page is where the status page listens, "" for nowhere; pageHosts are names that it answers to beside localhost.
@@ -33,7 +38,7 @@ type options struct {
 
 // parse reads the flags. What it cannot use is an error that names the flag and what was expected.
 func parse(args []string, getenv func(string) string, usage io.Writer) (options, error) {
-	o := options{namespace: getenv("POD_NAMESPACE")}
+	o := options{namespace: getenv("POD_NAMESPACE"), agents: shard.All()}
 	if o.namespace == "" {
 		o.namespace = "hearth-system"
 	}
@@ -46,6 +51,10 @@ func parse(args []string, getenv func(string) string, usage io.Writer) (options,
 	set.StringVar(&o.namespace, "namespace", o.namespace, "the controller's own namespace, with its lease and its webhook certificate (default $POD_NAMESPACE)")
 	set.Func("namespaces", "the namespaces to serve, separated by commas; empty for all. Caches, Secrets and writes are limited to them (config/namespaced)", func(v string) (err error) {
 		o.namespaces, err = served(v)
+		return err
+	})
+	set.Func("agent-selector", "a label selector over hearth.dev/shard: the Agents to work for, with their runs and Pods; empty for all. Others are for other controllers, each with a Lease of its own; admission serves all (docs/install.md)", func(v string) (err error) {
+		o.agents, err = shard.Parse(v)
 		return err
 	})
 	set.BoolVar(&o.adHoc, "allow-ad-hoc-runs", false, "let those who may create Pods in a namespace make AgentRuns without an Agent there (config/ad-hoc)")
@@ -63,6 +72,9 @@ func parse(args []string, getenv func(string) string, usage io.Writer) (options,
 	}
 	if o.webhookPort < 1 || o.webhookPort > 65535 {
 		return options{}, fmt.Errorf("--webhook-port=%d: expected a port from 1 to 65535", o.webhookPort)
+	}
+	if !o.leaderElect && !o.agents.Everything() {
+		return options{}, errors.New("--agent-selector: expected --leader-elect beside it: controllers know of each other's shards by their Leases")
 	}
 	return o, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
@@ -31,6 +32,15 @@ func granted(ctx context.Context, c client.Client, o options) error {
 		}
 		if !may {
 			return fmt.Errorf("--namespaces: no right to work in %s: expected `kubectl apply --server-side -n %s -k config/namespaced/grant` before", namespace, namespace)
+		}
+	}
+	if !o.agents.Everything() {
+		may, err := may(ctx, c, authorizationv1.ResourceAttributes{Namespace: o.namespace, Verb: "list", Group: coordinationv1.GroupName, Resource: "leases"})
+		if err != nil {
+			return err
+		}
+		if !may {
+			return fmt.Errorf("--agent-selector: no right to list the Leases of controllers in %s: expected the component config/shards in the installation", o.namespace)
 		}
 	}
 	if !o.adHoc {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -32,9 +33,8 @@ import (
 	"github.com/hearthdev/hearth/controller/record"
 	"github.com/hearthdev/hearth/controller/sandbox"
 	"github.com/hearthdev/hearth/controller/signals"
+	"github.com/hearthdev/hearth/controller/sharding"
 )
-
-const leaseName = "hearth-controller"
 
 // serve runs the controller until ctx ends, and gives its lease up then.
 func serve(ctx context.Context, o options) error {
@@ -53,7 +53,11 @@ func serve(ctx context.Context, o options) error {
 		return err
 	}
 	keeper.Log = log.WithName("certs")
-	mgr, err := newManager(config, o, keeper, slog.New(lines))
+	election, err := newElection(config, o, slog.New(lines))
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(config, o, keeper, election, slog.New(lines))
 	if err != nil {
 		return err
 	}
@@ -70,10 +74,10 @@ func serve(ctx context.Context, o options) error {
 	}
 	spans, endSpans := newSpans(ctx, slog.New(lines))
 	defer endSpans()
-	if err := setup(mgr, keeper, o, user, slog.New(lines), spans); err != nil { //nolint:contextcheck // nothing runs yet
+	if err := setup(mgr, keeper, election, o, user, slog.New(lines), spans); err != nil { //nolint:contextcheck // nothing runs yet
 		return err
 	}
-	log.Info("starting", "user", user, "namespace", o.namespace, "serves", cmp.Or(strings.Join(o.namespaces, ","), "all namespaces"))
+	log.Info("starting", "user", user, "namespace", o.namespace, "serves", cmp.Or(strings.Join(o.namespaces, ","), "all namespaces"), "agents", o.agents.String())
 	return mgr.Start(ctx)
 }
 
@@ -91,12 +95,12 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-func newManager(config *rest.Config, o options, keeper *certs.Keeper, log *slog.Logger) (manager.Manager, error) {
+func newManager(config *rest.Config, o options, keeper *certs.Keeper, election *sharding.Election, log *slog.Logger) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
 	}
-	cached := pod.CacheOptions()
+	cached := pod.CacheOptionsOf(o.agents)
 	for _, namespace := range o.namespaces {
 		if cached.DefaultNamespaces == nil {
 			cached.DefaultNamespaces = map[string]cache.Config{}
@@ -104,7 +108,11 @@ func newManager(config *rest.Config, o options, keeper *certs.Keeper, log *slog.
 		cached.DefaultNamespaces[namespace] = cache.Config{}
 	}
 	cached.DefaultTransform = cache.TransformStripManagedFields()
-	cached.ByObject[&v1alpha1.AgentRun{}] = cache.ByObject{Transform: deliver.Transform}
+	cached.ByObject[&v1alpha1.AgentRun{}] = cache.ByObject{Label: o.agents.Selector(), Transform: deliver.Transform}
+	var lock resourcelock.Interface // nil is the usual one
+	if election != nil {
+		lock = election.Lock(o.namespace)
+	}
 	var checked *record.Checked
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: scheme,
@@ -116,12 +124,15 @@ func newManager(config *rest.Config, o options, keeper *certs.Keeper, log *slog.
 		Cache:                         cached,
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              leaseName,
+		LeaderElectionID:              o.agents.Lease(),
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true,
-		Metrics:                       metricsserver.Options{BindAddress: o.metrics, HandlerOpts: []func(*promhttp.HandlerOpts){openMetrics}},
-		HealthProbeBindAddress:        o.probes,
-		PprofBindAddress:              o.profiles,
+
+		LeaderElectionResourceLockInterface: lock,
+
+		Metrics:                metricsserver.Options{BindAddress: o.metrics, HandlerOpts: []func(*promhttp.HandlerOpts){openMetrics}},
+		HealthProbeBindAddress: o.probes,
+		PprofBindAddress:       o.profiles,
 		WebhookServer: webhook.NewServer(webhook.Options{Port: o.webhookPort, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 			c.MinVersion = tls.VersionTLS13
 			c.GetCertificate = keeper.GetCertificate

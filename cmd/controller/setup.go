@@ -14,10 +14,12 @@ import (
 	"github.com/hearthdev/hearth/controller/admission/certs"
 	"github.com/hearthdev/hearth/controller/agent"
 	"github.com/hearthdev/hearth/controller/deliver"
+	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/controller/retention"
 	"github.com/hearthdev/hearth/controller/run"
 	"github.com/hearthdev/hearth/controller/sandbox"
 	"github.com/hearthdev/hearth/controller/schedule"
+	"github.com/hearthdev/hearth/controller/sharding"
 	"github.com/hearthdev/hearth/controller/trace"
 )
 
@@ -46,13 +48,17 @@ func newKeeper(config *rest.Config, o options) (*certs.Keeper, error) {
 }
 
 // setup registers everything that runs. user is the name that our own writes come from.
-func setup(mgr manager.Manager, keeper *certs.Keeper, o options, user string, log *slog.Logger, spans *trace.Spans) error {
+func setup(mgr manager.Manager, keeper *certs.Keeper, election *sharding.Election, o options, user string, log *slog.Logger, spans *trace.Spans) error {
 	if err := mgr.Add(keeper); err != nil {
 		return fmt.Errorf("webhook certificate: %w", err)
 	}
 	if err := admission.SetupWithManager(mgr, admission.Options{ControllerUser: user, Namespaces: o.namespaces, AllowAdHocRuns: o.adHoc, Spans: spans, Now: time.Now}); err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}
+	if err := watchShards(mgr, election, o, log); err != nil {
+		return err
+	}
+	mgr = sharding.View(mgr, o.agents)
 	loads, err := deliver.SetupWithManager(mgr, deliver.Options{Links: deliver.NewLinks(), Now: time.Now, Log: log, Spans: spans})
 	if err != nil {
 		return fmt.Errorf("delivery: %w", err)
@@ -61,7 +67,7 @@ func setup(mgr manager.Manager, keeper *certs.Keeper, o options, user string, lo
 	if err := agents.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("agent controller: %w", err)
 	}
-	sandboxes, err := sandbox.NewPresence(mgr, o.namespaces, time.After, log)
+	sandboxes, err := sandbox.NewPresence(mgr, o.namespaces, pod.SelectorOf(o.agents), time.After, log)
 	if err != nil {
 		return fmt.Errorf("sandboxes: %w", err)
 	}

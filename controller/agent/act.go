@@ -82,6 +82,7 @@ func (r *Reconciler) create(ctx context.Context, agent *v1alpha1.Agent, name str
 	err = r.Client.Create(ctx, run)
 	switch {
 	case apierrors.IsAlreadyExists(err):
+		r.refuse(client.ObjectKeyFromObject(run))
 		return false, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return true, nil // the Agent goes with its namespace: there is nothing to be made, and nothing to try again

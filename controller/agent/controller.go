@@ -51,6 +51,7 @@ type Reconciler struct {
 
 	mu    sync.Mutex
 	wrote map[types.NamespacedName]time.Time
+	names map[types.NamespacedName]time.Time // when the API server said that a name is taken
 }
 
 // SetupWithManager registers the reconciler.

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,6 +18,9 @@ const (
 	maxNumber = 9999
 	// maxMade is how many standing runs are made in one pass; the next one follows at once.
 	maxMade = 10
+	// refusedFor is how long a name is left alone that the API server said is taken though the cache has nobody of that name: a run of
+	// another shard, of which there is no cache here.
+	refusedFor = time.Minute
 )
 
 // nameOf is the name of an Agent's n-th standing run.
@@ -45,6 +50,9 @@ func (r *Reconciler) free(ctx context.Context, agent *v1alpha1.Agent, runs []v1a
 }
 
 func (r *Reconciler) taken(ctx context.Context, key client.ObjectKey) (bool, error) {
+	if r.refused(key) {
+		return true, nil
+	}
 	for _, object := range []client.Object{&v1alpha1.AgentRun{}, &corev1.Pod{}} {
 		if err := r.Client.Get(ctx, key, object); err == nil {
 			return true, nil
@@ -53,4 +61,26 @@ func (r *Reconciler) taken(ctx context.Context, key client.ObjectKey) (bool, err
 		}
 	}
 	return false, nil
+}
+
+// refused tells whether the API server refused a run of that name a moment ago, because there is one.
+func (r *Reconciler) refused(name client.ObjectKey) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, was := r.names[name]
+	if was && r.Now().Sub(at) >= refusedFor {
+		delete(r.names, name)
+		return false
+	}
+	return was
+}
+
+func (r *Reconciler) refuse(name client.ObjectKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.names == nil {
+		r.names = map[client.ObjectKey]time.Time{}
+	}
+	maps.DeleteFunc(r.names, func(_ client.ObjectKey, at time.Time) bool { return r.Now().Sub(at) >= refusedFor })
+	r.names[name] = r.Now()
 }

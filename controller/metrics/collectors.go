@@ -25,6 +25,8 @@ var (
 	cancelsUnconfirmed = counters(CancelsUnconfirmed)
 	linkPanics         = counters(LinkPanics)
 	eventsDropped      = counters(EventsDropped)
+	overlaps           = gauges(Overlaps)
+	unserved           = gauges(Unserved)
 
 	counterOf   = map[string]*prometheus.CounterVec{RunsFinished: runsFinished, DeliveryLosses: deliveryLosses, CancelsUnconfirmed: cancelsUnconfirmed}
 	histogramOf = map[string]*prometheus.HistogramVec{RunWaiting: runWaiting, RunDuration: runDuration, Delivery: deliveryTime, Record: recordTime}
@@ -32,7 +34,7 @@ var (
 
 func init() {
 	metrics.Registry.MustRegister(buildInfo, runsFinished, runWaiting, runDuration, deliveryTime, recordTime, deliveryUnknowns, deliveryLosses,
-		reserveConflicts, recasts, admissionRefusals, lateResults, cancelsUnconfirmed, linkPanics, eventsDropped)
+		reserveConflicts, recasts, admissionRefusals, lateResults, cancelsUnconfirmed, linkPanics, eventsDropped, overlaps, unserved)
 	buildInfo.WithLabelValues("controller", version.Of(), version.Revision(), runtime.Version()).Set(1)
 	// What has no labels is there from the beginning, so that a rate of its first change is seen.
 	for _, vec := range []*prometheus.CounterVec{deliveryUnknowns, reserveConflicts, lateResults, cancelsUnconfirmed, linkPanics, eventsDropped} {
@@ -73,6 +75,12 @@ func LinkPanicked() { linkPanics.WithLabelValues().Inc() }
 
 // EventDropped counts an Event that is not written.
 func EventDropped() { eventsDropped.WithLabelValues().Inc() }
+
+// ShardOverlaps says how many other controllers lead for Agents of this one's selector.
+func ShardOverlaps(n int) { overlaps.WithLabelValues().Set(float64(n)) }
+
+// AgentsUnserved says for how many Agents nobody leads.
+func AgentsUnserved(n int) { unserved.WithLabelValues().Set(float64(n)) }
 
 // ReserveConflict counts a reservation that lost a race.
 func ReserveConflict() { reserveConflicts.WithLabelValues().Inc() }

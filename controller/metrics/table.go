@@ -49,6 +49,8 @@ const (
 	CancelsUnconfirmed = "hearth_cancels_unconfirmed_total"
 	LinkPanics         = "hearth_link_panics_total"
 	EventsDropped      = "hearth_events_dropped_total"
+	Overlaps           = "hearth_shard_overlaps"
+	Unserved           = "hearth_agents_unserved"
 )
 
 var (
@@ -95,6 +97,10 @@ var table = []Metric{
 		Help: "Panics in the connections to standing Pods. Each was survived, and its stack is in the log."},
 	{Name: EventsDropped, Kind: Counter,
 		Help: "Events that were not written because too many waited, Normal ones first. Records, log and metrics have what they would have told."},
+	{Name: Overlaps, Kind: Gauge,
+		Help: "Other controllers that lead for Agents of this one's --agent-selector. While there is one, this one waits, or is about to; one without a selector does not look."},
+	{Name: Unserved, Kind: Gauge, Leader: true,
+		Help: "Agents of shards for which no controller leads, as seen once a minute by one with an --agent-selector."},
 }
 
 // Table is every metric of ours that the controller serves, for documentation and for checks of expressions.

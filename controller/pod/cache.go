@@ -7,15 +7,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/hearthdev/hearth/api/shard"
 	"github.com/hearthdev/hearth/api/v1alpha1"
 )
 
 // CacheOptions restricts a manager's caches of Pods and Services to those with the label that the controller stamps (R6). Because what
 // lost its label vanishes from such a cache, nothing may be called gone without a live read.
-func CacheOptions() cache.Options {
+func CacheOptions() cache.Options { return CacheOptionsOf(shard.All()) }
+
+// CacheOptionsOf are CacheOptions of a controller that works for some shards.
+func CacheOptionsOf(of shard.Set) cache.Options {
 	return cache.Options{ByObject: map[client.Object]cache.ByObject{
-		&corev1.Pod{}:     {Label: Selector(), Transform: Transform},
-		&corev1.Service{}: {Label: Selector()},
+		&corev1.Pod{}:     {Label: SelectorOf(of), Transform: Transform},
+		&corev1.Service{}: {Label: SelectorOf(of)},
 	}}
 }
 
@@ -39,10 +43,13 @@ func Transform(object any) (any, error) {
 }
 
 // Selector selects what the controller stamped.
-func Selector() labels.Selector {
+func Selector() labels.Selector { return SelectorOf(shard.All()) }
+
+// SelectorOf selects what was stamped of some shards.
+func SelectorOf(of shard.Set) labels.Selector {
 	ours, err := labels.NewRequirement(v1alpha1.LabelRun, selection.Exists, nil)
 	if err != nil {
 		panic("the label of a run is no valid label: " + err.Error()) // a constant of ours; a test builds it
 	}
-	return labels.NewSelector().Add(*ours)
+	return of.Selector().Add(*ours)
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -21,8 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
-
-	"github.com/hearthdev/hearth/controller/pod"
 )
 
 const (
@@ -54,9 +53,9 @@ type Presence struct {
 	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
-// NewPresence adds a Presence to the manager, for these namespaces (none means all). The manager's scheme must have the types.
+// NewPresence adds a Presence to the manager, for the Sandboxes with these labels in these namespaces (none means all). The manager's scheme must have the types.
 // After is time.After.
-func NewPresence(mgr manager.Manager, namespaces []string, after func(time.Duration) <-chan time.Time, log *slog.Logger) (*Presence, error) {
+func NewPresence(mgr manager.Manager, namespaces []string, only labels.Selector, after func(time.Duration) <-chan time.Time, log *slog.Logger) (*Presence, error) {
 	asks, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return nil, fmt.Errorf("ask for Sandboxes: %w", err)
@@ -73,7 +72,7 @@ func NewPresence(mgr manager.Manager, namespaces []string, after func(time.Durat
 		return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == Resource }), nil
 	}
 	p.newCache = func() (cache.Cache, error) {
-		return cache.New(mgr.GetConfig(), cacheOptions(mgr, namespaces))
+		return cache.New(mgr.GetConfig(), cacheOptions(mgr, namespaces, only))
 	}
 	if err := mgr.Add(p); err != nil {
 		return nil, fmt.Errorf("look for Sandboxes: %w", err)
@@ -81,11 +80,11 @@ func NewPresence(mgr manager.Manager, namespaces []string, after func(time.Durat
 	return p, nil
 }
 
-// cacheOptions restrict the cache to Sandboxes with our label, without the template that nobody reads again.
-func cacheOptions(mgr manager.Manager, namespaces []string) cache.Options {
+// cacheOptions restrict the cache to Sandboxes with our labels, without the template that nobody reads again.
+func cacheOptions(mgr manager.Manager, namespaces []string, only labels.Selector) cache.Options {
 	o := cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultLabelSelector: pod.Selector(), DefaultTransform: trim,
+		DefaultLabelSelector: only, DefaultTransform: trim,
 	}
 	for _, namespace := range namespaces {
 		if o.DefaultNamespaces == nil {

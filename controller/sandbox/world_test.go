@@ -75,7 +75,7 @@ func bareWorld(t *testing.T, namespaces []string) *world {
 	options := ctrl.Options{Cache: pod.CacheOptions(), Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}}}
 	options.Cache.DefaultNamespaces = map[string]cache.Config{w.namespace: {}}
 	mgr := w.manager(server.Controller(t), options)
-	presence, err := sandbox.NewPresence(mgr, namespaces, func(time.Duration) <-chan time.Time { return w.looks }, slog.New(slog.DiscardHandler))
+	presence, err := sandbox.NewPresence(mgr, namespaces, pod.Selector(), func(time.Duration) <-chan time.Time { return w.looks }, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.NoError(t, (&agent.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Loads: idle{}, Events: mgr.GetEventRecorder("hearth"), Now: time.Now}).SetupWithManager(mgr))
 	require.NoError(t, (&run.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: time.Now, Random: rand.Reader, Sandboxes: presence}).SetupWithManager(mgr))

@@ -22,6 +22,8 @@ type Request struct {
 	Stage string
 	// User is the one that the request was carried out as.
 	User string
+	// Agent is what the program calls itself: it begins with the name by which it was started.
+	Agent string
 	// Group, Resource (with its subresource), Namespace and Name are what it was about; Name is empty for a list, a watch, a create.
 	Group, Resource, Namespace, Name string
 	// Code is the answer's HTTP status.
@@ -39,13 +41,13 @@ func (s *Server) Audit(t testing.TB, user string) []Request {
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		var event struct {
-			Verb, Stage            string
+			Verb, Stage, UserAgent string
 			User, ImpersonatedUser struct{ Username string }
 			ObjectRef              struct{ APIGroup, Resource, Subresource, Namespace, Name string }
 			ResponseStatus         struct{ Code int }
 		}
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &event))
-		r := Request{Verb: event.Verb, Stage: event.Stage, User: event.User.Username, Code: event.ResponseStatus.Code,
+		r := Request{Verb: event.Verb, Stage: event.Stage, User: event.User.Username, Agent: event.UserAgent, Code: event.ResponseStatus.Code,
 			Group: event.ObjectRef.APIGroup, Resource: event.ObjectRef.Resource, Namespace: event.ObjectRef.Namespace, Name: event.ObjectRef.Name}
 		if event.ImpersonatedUser.Username != "" {
 			r.User = event.ImpersonatedUser.Username

@@ -191,6 +191,11 @@ func TestTheTableIsWhatIsServed(t *testing.T) {
 	Recast("n", "a", 1)
 	t.Cleanup(func() { AgentGone("n", "a") }) // the registry is one for all tests of the process
 	Refused("Invalid")
+	ShardOverlaps(1)
+	AgentsUnserved(2)
+	assert.InDelta(t, 1, family(t, Overlaps).GetMetric()[0].GetGauge().GetValue(), 0)
+	assert.InDelta(t, 2, family(t, Unserved).GetMetric()[0].GetGauge().GetValue(), 0)
+	t.Cleanup(func() { overlaps.Reset(); unserved.Reset() })
 	allowed := []string{"component", "version", "revision", "goversion", "kind", "outcome", "reason", "state", "namespace", "agent", "code"}
 	kinds := map[Kind]dto.MetricType{Counter: dto.MetricType_COUNTER, Gauge: dto.MetricType_GAUGE, Histogram: dto.MetricType_HISTOGRAM}
 	for _, m := range Table() {

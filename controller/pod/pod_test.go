@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
+	"github.com/hearthdev/hearth/api/shard"
 	"github.com/hearthdev/hearth/controller/pod"
 )
 
@@ -151,6 +152,16 @@ func TestCacheOptionsRestrictPodsAndServicesToTheStampedLabel(t *testing.T) {
 		assert.False(t, by.Label.Matches(labels.Set{"app": "reviewer"}))
 	}
 	assert.Equal(t, map[string]bool{"*v1.Pod": true, "*v1.Service": true}, kinds)
+}
+
+// SPEC.md, Shards: a controller's caches hold its own shards' alone.
+func TestTheCachesOfAShardHoldWhatHasItsLabel(t *testing.T) {
+	for _, by := range pod.CacheOptionsOf(shard.Of("blue")).ByObject {
+		assert.True(t, by.Label.Matches(labels.Set{"hearth.dev/run": "reviewer-1", "hearth.dev/shard": "blue"}))
+		assert.False(t, by.Label.Matches(labels.Set{"hearth.dev/run": "reviewer-1", "hearth.dev/shard": "green"}))
+		assert.False(t, by.Label.Matches(labels.Set{"hearth.dev/run": "reviewer-1"}))
+		assert.False(t, by.Label.Matches(labels.Set{"hearth.dev/shard": "blue"}))
+	}
 }
 
 // P7: each target has a Pod in the cache, and each record as long as that stays. Only what is read of it again is kept.

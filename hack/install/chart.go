@@ -19,6 +19,7 @@ var groups = map[string]string{
 	"rbac":                 "rbac",
 	"webhook":              "webhook",
 	"ad-hoc":               "ad-hoc",
+	"shards":               "shards",
 	"grant":                "namespaced/grant",
 	"networkpolicy-agents": "networkpolicy/agents",
 	"networkpolicy-system": "networkpolicy/system",

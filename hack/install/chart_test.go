@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -162,6 +163,45 @@ func TestTheChartWithPageAndMonitoringIsWhatTheComponentsMake(t *testing.T) {
 	require.Contains(t, toText(t, want["Deployment hearth-system/hearth-controller"]), "--page-bind-address=127.0.0.1:8090")
 	require.Contains(t, want, "PrometheusRule hearth-system/hearth")
 	same(t, want, rendered(t, withoutCRDs+"page: {enabled: true}\nmonitoring: {enabled: true}"))
+}
+
+// Each shard has a Deployment that differs from the first in its name, one label and its flag, and the first one has whom no other has.
+func TestTheChartForShardsIsWhatTheComponentMakesAndADeploymentEach(t *testing.T) {
+	want := kustomized(t, overlay(t, `
+resources: [../../../config]
+components: [../../../config/shards]
+patches:
+- target: {kind: Deployment}
+  patch: |-
+    - {op: add, path: /spec/template/spec/containers/0/args/-, value: "--agent-selector=hearth.dev/shard notin (blue,green)"}
+`))
+	for _, kind := range []string{"agents", "agentruns"} {
+		delete(want, "CustomResourceDefinition /"+kind+".hearth.dev")
+	}
+	for _, shard := range []string{"blue", "green"} {
+		for key, o := range kustomized(t, overlay(t, fmt.Sprintf(`
+resources: [../../../config/manager]
+nameSuffix: -%[1]s
+labels: [{pairs: {hearth.dev/shard: %[1]s}}]
+patches:
+- target: {kind: Deployment}
+  patch: |-
+    - {op: add, path: /spec/selector/matchLabels/hearth.dev~1shard, value: %[1]s}
+    - {op: add, path: /spec/template/metadata/labels/hearth.dev~1shard, value: %[1]s}
+    - {op: add, path: /spec/template/spec/containers/0/args/-, value: "--agent-selector=hearth.dev/shard=%[1]s"}
+`, shard))) {
+			if strings.HasPrefix(key, "Deployment") {
+				want[key] = o
+			}
+		}
+	}
+	require.Contains(t, want, "Deployment hearth-system/hearth-controller-blue")
+	require.Contains(t, want, "Role hearth-system/hearth-controller-shards")
+	same(t, want, rendered(t, withoutCRDs+"shards: [blue, green]"))
+	for _, shards := range []string{"[Blue]", "[a, a]", "[a.b]", "[" + strings.Repeat("x", 41) + "]"} {
+		_, err := helm(t, "template", "hearth", filepath.Join(root, "charts", "hearth"), "--set-json", "shards="+strings.NewReplacer("[", `["`, "]", `"]`, ", ", `", "`).Replace(shards))
+		require.Error(t, err, shards)
+	}
 }
 
 func toText(t *testing.T, value any) string {

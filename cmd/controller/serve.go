@@ -32,8 +32,8 @@ import (
 	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/controller/record"
 	"github.com/hearthdev/hearth/controller/sandbox"
-	"github.com/hearthdev/hearth/controller/signals"
 	"github.com/hearthdev/hearth/controller/sharding"
+	"github.com/hearthdev/hearth/controller/signals"
 )
 
 // serve runs the controller until ctx ends, and gives its lease up then.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/hearthdev/hearth/api/shard"
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
@@ -144,6 +145,11 @@ var breaks = []broken{
 		o.SystemPods.Value[0].Status.ContainerStatuses = container("ContainerCreating", "", nil)
 	}),
 	system(LeaderMissing, func(_ *world, o *Observed) { o.Lease.Value.Spec.HolderIdentity = ptr.To("") }),
+	{LeaderMissing, "of any shard", func(_ *world, o *Observed) {
+		o.Deployments.Value[0].Spec.Template.Spec.Containers[0].Args = []string{"--leader-elect", "--agent-selector=!hearth.dev/shard"}
+		o.led()
+		o.Agents.Value = nil
+	}},
 	system(LeaderSilent, func(_ *world, o *Observed) {
 		renewed := metav1.NewMicroTime(now.Add(-7 * time.Minute))
 		o.Lease.Value.Spec.RenewTime = &renewed
@@ -185,6 +191,11 @@ var breaks = []broken{
 		*a = AgentSeen{Name: "reviewer", Agent: Read[hearthv1.Agent]{Absent: true}}
 	}),
 	system(NoAgents, func(_ *world, o *Observed) { o.Wanted, o.Agents = "", Got([]AgentSeen{}) }),
+	ofAgent(ShardUnserved, func(o *Observed, a *AgentSeen) {
+		a.Agent.Value.Labels = map[string]string{hearthv1.LabelShard: "blue"}
+		o.led(shard.Of("blue").Without())
+	}),
+	ofAgent(ShardUnserved, func(o *Observed, _ *AgentSeen) { o.led(shard.Of("blue"), shard.Of("green")) }).named("the default one"),
 	ofAgent(TemplateNoAgent, func(_ *Observed, a *AgentSeen) { a.Agent.Value.Spec.Template.Spec.Containers[0].Name = "main" }),
 	ofAgent(AgentNotLookedAt, func(_ *Observed, a *AgentSeen) { a.Agent.Value.Status.ObservedGeneration = 2 }),
 	ofAgent(AgentNotReady, func(_ *Observed, a *AgentSeen) {

@@ -22,6 +22,7 @@ type Entry struct {
 // Where the documentation explains things.
 const (
 	seeInstalling = "docs/install.md#installing-hearth"
+	seeShards     = "docs/install.md#shards"
 	seeAgain      = "docs/install.md#upgrade-and-downgrade"
 	seeInstall    = "docs/operating.md#install-on-a-cluster"
 	seeRights     = "docs/operating.md#what-the-controller-may-do"
@@ -70,6 +71,7 @@ const (
 	YourRights            Code = "YourRights"
 	AgentMissing          Code = "AgentMissing"
 	NoAgents              Code = "NoAgents"
+	ShardUnserved         Code = "ShardUnserved"
 	TemplateNoAgent       Code = "TemplateNoAgent"
 	AgentNotLookedAt      Code = "AgentNotLookedAt"
 	AgentNotReady         Code = "AgentNotReady"
@@ -146,6 +148,7 @@ var catalogue = map[Code]Entry{
 	YourRights:            {linkYourRights, "you lack a right that a person needs for the thing named", "ask for the role that is named", seeConnect},
 	AgentMissing:          {linkAgent, "there is no Agent of that name in the namespace", "look at the name and at -n", seeChanging},
 	NoAgents:              {linkAgent, "the namespace has no Agents", "make one; -n chooses another namespace", seeChanging},
+	ShardUnserved:         {linkShard, "no controller leads for the Agent's shard, so its runs wait", "start one whose --agent-selector has it (of a Helm release, the value shards), or make the Agent again with the label of another", seeShards},
 	TemplateNoAgent:       {linkTemplate, "the template has no container named agent with an image", "the container named agent runs the harness; give it one", seeChanging},
 	AgentNotLookedAt:      {linkReady, "the controller has not looked at the Agent as it is", "wait a few seconds; then look at the controller's log", seeChanging},
 	AgentNotReady:         {linkReady, "the Agent's Ready condition is False", "the message says why; a hint while a standing run has been in the making for less than 30 s", seeChanging},

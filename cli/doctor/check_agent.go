@@ -16,11 +16,14 @@ func (o Observed) ofAgent(a AgentSeen) []link {
 	if a.Agent.Absent || a.Agent.Why != "" {
 		return links
 	}
+	if _, named := a.Agent.Value.Labels[hearthv1.LabelShard]; named || o.sharded() {
+		links = append(links, link{linkShard, []string{linkController}, func() []Finding { return o.shard(a) }})
+	}
 	links = append(links,
 		link{linkTemplate, nil, func() []Finding { return template(o, a) }},
-		link{linkReady, []string{linkController, linkServed}, func() []Finding { return o.ready(a) }})
+		link{linkReady, []string{linkController, linkServed, linkShard}, func() []Finding { return o.ready(a) }})
 	if a.Agent.Value.Spec.Backend == hearthv1.BackendSandbox {
-		links = slices.Insert(links, 2, link{linkBackend, nil, func() []Finding { return o.backend(a) }})
+		links = slices.Insert(links, len(links)-1, link{linkBackend, nil, func() []Finding { return o.backend(a) }})
 	}
 	if service(a.Agent.Value) {
 		links = append(links, link{linkStanding, nil, func() []Finding { return o.standing(a) }})

@@ -144,6 +144,9 @@ func (o Observed) leader() []Finding {
 	if v, _ := o.flag(flagElect); v == noElection {
 		return []Finding{ok("there is no election: --leader-elect=false")}
 	}
+	if o.sharded() {
+		return o.leaders()
+	}
 	switch {
 	case o.Lease.Why != "":
 		return []Finding{notChecked(o.Lease.Why)}

@@ -196,7 +196,10 @@ func (o Observed) labels(p PodSeen) []Finding {
 	if !p.Run.AdHoc() {
 		want[hearthv1.LabelAgent] = p.Run.Spec.AgentRef.Name
 	}
-	for _, key := range []string{hearthv1.LabelRun, hearthv1.LabelAgent} {
+	if of, named := p.Run.Labels[hearthv1.LabelShard]; named {
+		want[hearthv1.LabelShard] = of
+	}
+	for _, key := range []string{hearthv1.LabelRun, hearthv1.LabelAgent, hearthv1.LabelShard} {
 		if value, wanted := want[key]; wanted && got[key] != value {
 			return []Finding{fail(PodLabels, "Pod %s has lost the label %s: the controller does not see it", p.Pod.Value.Name, key).saw("%s=%q, expected %q", key, got[key], value).
 				do("kubectl -n %s label --overwrite pod %s %s=%s", o.Namespace, p.Pod.Value.Name, key, value)}

@@ -182,6 +182,11 @@ func (c *Cluster) system(ctx context.Context, seen *Observed) {
 		}
 	}
 	seen.Lease = object[coordinationv1.Lease](ctx, c, seen.System, leaseName)
+	seen.Leases = read(ctx, func(ctx context.Context) ([]coordinationv1.Lease, error) {
+		var found coordinationv1.LeaseList
+		err := c.client.List(ctx, &found, in)
+		return found.Items, err
+	})
 	seen.ControllerUser = "system:serviceaccount:" + seen.System + ":hearth-controller"
 	if len(seen.Deployments.Value) > 0 {
 		if account := seen.Deployments.Value[0].Spec.Template.Spec.ServiceAccountName; account != "" {

@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"github.com/hearthdev/hearth/api/shard"
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 )
 
@@ -120,8 +121,20 @@ func (w *world) healthy() Observed {
 	o.Deployments, o.SystemPods = Got([]appsv1.Deployment{d}), Got([]corev1.Pod{runningPod("hearth-controller-x", "controller")})
 	renewed := metav1.NewMicroTime(now.Add(-2 * time.Second))
 	o.Lease = Got(coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("hearth-controller-x_1234"), RenewTime: &renewed}})
+	o.Leases = Got([]coordinationv1.Lease{*o.Lease.Value.DeepCopy()})
+	o.Leases.Value[0].Name = shard.LeaseName
 	o.Agents = Got([]AgentSeen{agentSeen()})
 	return o
+}
+
+// led has controllers lead for these sets instead of one for all.
+func (o *Observed) led(by ...shard.Set) {
+	o.Lease, o.Leases = Read[coordinationv1.Lease]{Absent: true}, Got([]coordinationv1.Lease{})
+	for _, of := range by {
+		l := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: of.Lease(), Annotations: map[string]string{shard.AnnotationSelector: of.String()}}}
+		l.Spec.HolderIdentity, l.Spec.RenewTime = ptr.To("hearth-controller-y_1"), ptr.To(metav1.NewMicroTime(now.Add(-2*time.Second)))
+		o.Leases.Value = append(o.Leases.Value, l)
+	}
 }
 
 func allowed(rights []Right) []Right {

@@ -41,6 +41,7 @@ type Observed struct {
 	SystemPods  Read[[]corev1.Pod]
 	Tails       map[string]string // the ends of the logs of containers that ended, by Pod
 	Lease       Read[coordinationv1.Lease]
+	Leases      Read[[]coordinationv1.Lease] // of all controllers, where they may be listed
 
 	Webhooks    []Webhooks
 	Service     Read[corev1.Service]

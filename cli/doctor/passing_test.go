@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/hearthdev/hearth/api/shard"
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 )
 
@@ -60,4 +62,26 @@ func TestAStandingRunInTheMakingIsAHintForAWhile(t *testing.T) {
 		r := Diagnose(o)
 		assert.Equal(t, c.want, r.ExitCode(), "%s: %s", name, printed(t, r))
 	}
+}
+
+// SPEC.md, Shards: where several controllers divide the Agents, each that leads is named, and of an Agent the Lease that serves it.
+func TestEachShardsLeaderIsNamed(t *testing.T) {
+	o := newWorld(t).healthy()
+	blue := shard.Of("blue")
+	o.led(blue, blue.Without())
+	o.Agents.Value[0].Agent.Value.Labels = map[string]string{hearthv1.LabelShard: "blue"}
+	o.Agents.Value[0].Pods[0].Run.Labels = map[string]string{hearthv1.LabelShard: "blue"}
+	o.Agents.Value[0].Pods[0].Pod.Value.Labels[hearthv1.LabelShard] = "blue"
+	r := Diagnose(o)
+	assert.Equal(t, ExitOK, r.ExitCode(), printed(t, r))
+	assert.Contains(t, printed(t, r), "it is of shard blue, for which hearth-controller-y leads by lease "+blue.Lease())
+	assert.Contains(t, printed(t, r), "Agents: those of every named shard but blue, and those without the label")
+
+	delete(o.Agents.Value[0].Pods[0].Pod.Value.Labels, hearthv1.LabelShard)
+	assert.Contains(t, printed(t, Diagnose(o)), "has lost the label hearth.dev/shard")
+	o = newWorld(t).healthy()
+	o.Agents.Value[0].Agent.Value.Labels = map[string]string{hearthv1.LabelShard: "blue"}
+	assert.Contains(t, printed(t, Diagnose(o)), "leads by lease hearth-controller", "one without a selector works for every shard")
+	o.Leases = Read[[]coordinationv1.Lease]{Why: "you cannot list leases"}
+	assert.Equal(t, ExitOK, Diagnose(o).ExitCode(), "who may not see them is not told that something is broken")
 }

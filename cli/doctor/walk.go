@@ -21,6 +21,7 @@ const (
 	linkControllerRights = "its rights"
 	linkYourRights       = "your rights"
 	linkAgent            = "agent"
+	linkShard            = "shard"
 	linkTemplate         = "template"
 	linkBackend          = "backend"
 	linkReady            = "ready"
@@ -40,7 +41,7 @@ const (
 
 // order is the order of the links.
 var order = []string{linkAPI, linkKinds, linkFields, linkController, linkLeader, linkServed, linkWebhooks, linkCertificate, linkEndpoints, linkAdmission,
-	linkControllerRights, linkYourRights, linkAgent, linkTemplate, linkBackend, linkReady, linkStanding, linkPolicy, linkKeys, linkPod, linkLabels,
+	linkControllerRights, linkYourRights, linkAgent, linkShard, linkTemplate, linkBackend, linkReady, linkStanding, linkPolicy, linkKeys, linkPod, linkLabels,
 	linkSecret, linkListening, linkChallenge, linkContact, linkACP, linkRuns, linkDeliver}
 
 // link is one check: what it depends on, and what it says of what was observed.

@@ -65,6 +65,7 @@ docs: setup ## every command of the documentation that is marked as run, on a re
 faults: setup envtest-assets ## every fault row against real processes (root; SHORT=-short leaves out what takes long)
 	@KUBEBUILDER_ASSETS=$$(hack/cluster/cluster assets) go test -tags faults -count=1 -timeout 20m -parallel 8 $(SHORT) ./test/faults
 	@KUBEBUILDER_ASSETS=$$(hack/cluster/cluster assets) go test -tags faults -count=1 -timeout 5m -v -run '^TestHungTargetsLeaveTheNextOneItsLatency$$' $(SHORT) ./controller/deliver
+	@KUBEBUILDER_ASSETS=$$(hack/cluster/cluster assets) go test -tags faults -count=1 -timeout 10m $(SHORT) ./test/bench/scale
 
 .PHONY: mutants
 mutants: setup envtest-assets ## every protection taken away in turn: the tests that are named for it must be red (MUTANT= a regular expression)
@@ -88,12 +89,15 @@ latency: setup ## print how long 50 sequential deliveries take on the cluster (r
 readiness-lag: setup ## print how long ACPReady stays True after an agent was killed, 20 rounds (root)
 	@HEARTH_E2E_MEASURE=1 go test -tags e2e -count=1 -timeout 20m -v -run TestMeasureReadinessLag ./test/e2e
 
-.PHONY: bench bench-cold
+.PHONY: bench bench-cold bench-scale
 bench: setup envtest-assets ## delivery, burst, long work and fairness against what the machine can do at most; keeps the figures (ARGS="-only P1,P2 -profile DIR" tries)
 	@KUBEBUILDER_ASSETS=$$(hack/cluster/cluster assets) go run ./test/bench $(or $(ARGS),-update)
 
 bench-cold: setup ## P4: a standing goose against a Pod of the same image, on the cluster; keeps the figures (root; ARGS="-rounds 1 -keep=false" to try)
 	@go run ./test/bench/cold -keep $(ARGS)
+
+bench-scale: setup envtest-assets ## P6, P7: restart with 10,000 runs in flight, 500 and 2,000 targets, 100,000 records; keeps the figures (ARGS="-few 20 -many 40 -per-agent 10 -records 1000" tries)
+	@KUBEBUILDER_ASSETS=$$(hack/cluster/cluster assets) go run ./test/bench/scale $(or $(ARGS),-keep)
 
 .PHONY: cluster-test slow
 cluster-test: setup ## a cluster comes up, serves, and leaves nothing (root; no cluster may be running)

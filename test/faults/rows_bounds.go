@@ -35,6 +35,7 @@ func boundsRows() []Row {
 			)},
 		{44, `controller restarted with 10,000 runs in flight on 500 targets`,
 			`one list per Pod; bounded memory; each recorded once`, places(
+				at(Processes, "test/bench/scale", "TestRow44_KilledWithHundredsInFlight"),
 				at(API, "controller/deliver", "TestRow44_ARestartAsksEachTargetOnce"),
 				at(Decision, "delivery", "BenchmarkAssign10000RunsTo500Targets"),
 			)},

@@ -105,6 +105,9 @@ func (r *Rig) mortal(assets string) (string, error) {
 	return dir, nil
 }
 
+// EtcdURL is where etcd answers, in the clear.
+func (r *Rig) EtcdURL() string { return r.env.ControlPlane.GetAPIServer().EtcdURL.String() }
+
 // install applies what a user installs, and has the webhooks' Service mean a port of this machine.
 func (r *Rig) install(ctx context.Context) (err error) {
 	for _, part := range []string{"rbac", "webhook"} {

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hearthdev/hearth/test/bench/rig"
+)
+
+// restarted is what a controller's restart took and needed.
+type restarted struct {
+	usage
+	// leads and took are since the process was started: until it led, and until every Link was open and every run attended.
+	leads, took time.Duration
+	cpu         rig.CPU
+	// lists and challenges are what the targets were asked, each: the most of one. others is all else that any was asked.
+	lists, challenges, others int64
+}
+
+func (s restarted) String() string {
+	return fmt.Sprintf("%.1f s (led after %.1f s), %v; controller CPU %.1f s, API server %.1f s; of each target at most %d lists, %d challenges; %d other requests",
+		s.took.Seconds(), s.leads.Seconds(), s.usage, s.cpu.Controller.Seconds(), s.cpu.APIServer.Seconds(), s.lists, s.challenges, s.others)
+}
+
+// restart kills the controller, takes its lease away, and starts another (fault row 44).
+func restart(ctx context.Context, r *rig.Rig, targets, inFlight int) (restarted, error) {
+	var s restarted
+	r.KillController()
+	if err := r.DropLease(ctx); err != nil {
+		return s, err
+	}
+	if err := r.Node.Reset(ctx); err != nil {
+		return s, err
+	}
+	before, err := r.CPU()
+	if err != nil {
+		return s, err
+	}
+	began := time.Now()
+	if _, err := r.StartController(ctx); err != nil {
+		return s, err
+	}
+	s.leads = time.Since(began)
+	if err := settled(ctx, r, targets, inFlight); err != nil {
+		return s, err
+	}
+	s.took = time.Since(began)
+	after, err := r.CPU()
+	if err != nil {
+		return s, err
+	}
+	s.cpu = after.Since(before)
+	s.cpu.Controller = after.Controller
+	if s.usage, err = held(ctx, r); err != nil {
+		return s, err
+	}
+	pods, err := r.Node.Pods(ctx)
+	if err != nil {
+		return s, err
+	}
+	for _, p := range pods {
+		for call, n := range p.Requests {
+			switch call {
+			case "changes":
+				s.lists = max(s.lists, n)
+			case "challenge":
+				s.challenges = max(s.challenges, n)
+			default:
+				s.others += n
+			}
+		}
+	}
+	return s, nil
+}
+
+// settled waits until every Link is open, every run in flight was looked at, and nothing waits to be looked at.
+func settled(ctx context.Context, r *rig.Rig, targets, inFlight int) error {
+	what := fmt.Sprintf("%d targets to be verified and %d runs to be attended", targets, inFlight)
+	return until(ctx, r, patience, what, func(m metrics) bool {
+		return int(m.sum("hearth_links", `state="verified"`)) == targets &&
+			int(m.sum("controller_runtime_reconcile_total", `controller="deliver-run"`)) >= inFlight &&
+			m.sum("workqueue_depth") == 0 && m.sum("controller_runtime_active_workers") == 0
+	})
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/hearthdev/hearth/test/bench/figures"
+)
+
+func TestSamplesAreAddedUpByNameAndLabel(t *testing.T) {
+	m := parse([]byte(`# HELP depth Of queues.
+depth{name="a",priority="0"} 3
+depth{name="a",priority="-1"} 2
+depth{name="b"} 40
+depth_total 7
+go_goroutines 1.5e+02
+broken
+`))
+	assert.InDelta(t, 45, m.sum("depth"), 0)
+	assert.InDelta(t, 5, m.sum("depth", `name="a"`), 0)
+	assert.InDelta(t, 2, m.sum("depth", `name="a"`, `priority="-1"`), 0)
+	assert.InDelta(t, 150, m.sum("go_goroutines"), 0)
+	assert.Zero(t, m.sum("nothing"))
+}
+
+func TestANumberIsReadFromItsLine(t *testing.T) {
+	text := []byte("# HeapAlloc = 123\n# Stack = 45 / 67\nVmRSS:\t  89 kB\nVmHWM:\n")
+	for prefix, want := range map[string]int64{"# HeapAlloc = ": 123, "# Stack = ": 45, "VmRSS:": 89} {
+		got, err := field(text, prefix)
+		require.NoError(t, err)
+		assert.Equal(t, want, got, prefix)
+	}
+	for _, prefix := range []string{"VmHWM:", "VmSwap:"} {
+		_, err := field(text, prefix)
+		assert.ErrorContains(t, err, prefix)
+	}
+}
+
+// P6 and P7 are judged by these: a figure that misses its aim must say so.
+func TestEachAimIsJudged(t *testing.T) {
+	good := measured{sizes: sizes{few: 500, many: 2000, perAgent: 50, each: 20}}
+	good.again.lists, good.again.goroutines, good.again.peak = 1, 2064, 300<<20
+	good.few.live, good.done.live, good.many.live = 500*50<<10, 500*50<<10, 2000*50<<10
+	bad := good
+	bad.again.lists, bad.again.goroutines, bad.again.peak, bad.again.others, bad.doubled = 2, 2065+10, 302<<20, 1, 1
+	bad.again.took = 11e9
+	bad.few.live, bad.many.live = 500*51<<10, 2000*52<<10
+	met := func(m measured) (yes, no int) {
+		for _, f := range m.figures() {
+			if f.Met != nil && *f.Met {
+				yes++
+			} else if f.Met != nil {
+				no++
+			}
+		}
+		return yes, no
+	}
+	yes, no := met(good)
+	assert.Equal(t, []int{8, 0}, []int{yes, no})
+	yes, no = met(bad)
+	assert.Equal(t, []int{0, 8}, []int{yes, no})
+	assert.NotEmpty(t, figures.Table(figures.Result{Figures: kept{count: 10}.figures()}))
+}

@@ -19,7 +19,7 @@ func TestAFlagThatCannotBeUsedIsNamed(t *testing.T) {
 		"-rounds=0: expected 1 at least":                                      {"-rounds", "0"},
 		"-update: expected no -profile":                                       {"-update", "-profile", "x"},
 		"-update: expected no -profile, no -no-fsync, no -flood and 3 rounds": {"-update", "-rounds", "2"},
-		"-flood=20: expected more than 20":                                    {"-flood", "20"},
+		"-flood=20: expected 1000 at least":                                   {"-flood", "20"},
 		`unexpected argument "P1"`:                                            {"P1"},
 	} {
 		_, err := parse(args, io.Discard)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -18,67 +19,91 @@ const (
 	// held fill the flood's Pods, of which each has one at work and one queued, until all of it waits.
 	held     = 2 * fairPods
 	holdGoal = node.Hold
+	// slowRuns are the flood's first: the Pods are at work with them for half a minute.
+	slowRuns = 300
+	slowGoal = node.Take + "1s"
 )
 
-// fairness is P9.
+// fairness is P9: first the flood's work takes a second each, so that only its place in the queue could be in the way; then none, so that
+// whoever is served shares the machine with it.
 func (b *bench) fairness(ctx context.Context) ([]figures.Figure, error) {
 	for _, name := range []string{smallAgent, floodAgent} {
 		if err := b.rig.Agent(ctx, namespace, name, rig.AgentOptions{Replicas: fairPods}); err != nil {
 			return nil, err
 		}
 	}
-	var alone, beside []outcome
-	for round := -1; round < b.rounds; round++ {
+	if _, err := b.ours(ctx, b.plan(smallAgent, trivial, smallRuns)); err != nil { // warm-up
+		return nil, err
+	}
+	var alone []outcome
+	for round := range b.rounds {
 		o, err := b.ours(ctx, b.plan(smallAgent, trivial, smallRuns))
 		if err != nil {
 			return nil, err
 		}
-		if round >= 0 {
-			alone = append(alone, o)
-			b.say("P9 round %d: alone p95 %.0f ms", round+1, late(o))
-		}
+		alone = append(alone, o)
+		b.say("P9 round %d: alone p95 %.0f ms", round+1, late(o))
 	}
 	holding, err := b.makeFlood(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.rig.Node.Reset(ctx); err != nil {
+	if err := errors.Join(b.rig.Node.Reset(ctx), b.rig.Node.Release(ctx, holding...)); err != nil {
 		return nil, err
 	}
-	if err := b.rig.Node.Release(ctx, holding...); err != nil {
+	small := b.rounds * smallRuns
+	slowly, err := b.beside(ctx, "a flood of work", "P9-slow")
+	if err != nil {
 		return nil, err
 	}
+	if err := b.flooded(ctx, small, held, held+slowRuns); err != nil {
+		return nil, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, loadLimit)
+	defer cancel()
+	if _, err := b.rig.Node.Await(waiting, node.Counts{Ended: small + held + slowRuns}); err != nil {
+		return nil, err
+	}
+	quickly, err := b.beside(ctx, "a flood of nothing", "P9")
+	if err != nil {
+		return nil, err
+	}
+	if err := b.flooded(ctx, 2*small, held+slowRuns, b.flood); err != nil {
+		return nil, err
+	}
+	figure := func(what string, rounds []float64) figures.Figure {
+		return figures.New("P9", fmt.Sprintf("100 runs of one Agent, create sent → record seen, p95, beside %d of another %s; the limit is the same alone", b.flood, what), "ms",
+			figures.Median(rounds)).Of(rounds).Against(figures.Median(each(alone, late))).Aims("ratio ≤ 1.5")
+	}
+	return []figures.Figure{
+		figure("whose work takes 1 s each", slowly),
+		figure("whose work takes no time, so that they share the processor", quickly),
+	}, nil
+}
+
+// beside measures the small Agent's runs while the flood is worked off.
+func (b *bench) beside(ctx context.Context, what, id string) ([]float64, error) {
+	var rounds []float64
 	for round := range b.rounds {
-		p := b.plan(smallAgent, trivial, smallRuns)
-		cpu := b.sampled(ctx, "P9", round, 3*time.Second)
-		done, err := load.Spawn(ctx, p)
+		cpu := b.sampled(ctx, id, round, 3*time.Second)
+		done, err := load.Spawn(ctx, b.plan(smallAgent, trivial, smallRuns))
 		if err := cpu(err); err != nil {
 			return nil, err
 		}
-		o := outcome{done: done}
-		beside = append(beside, o)
-		b.say("P9 round %d: beside the flood p95 %.0f ms", round+1, late(o))
+		rounds = append(rounds, late(outcome{done: done}))
+		b.say("P9 round %d: beside %s p95 %.0f ms", round+1, what, rounds[round])
 	}
-	if err := b.flooded(ctx); err != nil {
-		return nil, err
-	}
-	rounds := each(beside, late)
-	return []figures.Figure{
-		figures.New("P9", fmt.Sprintf("100 runs of one Agent beside %d of another, create sent → record seen, p95; the limit is the same alone", b.flood), "ms", figures.Median(rounds)).Of(rounds).
-			Against(figures.Median(each(alone, late))).Aims("ratio ≤ 1.5"),
-	}, nil
+	return rounds, nil
 }
 
 func late(o outcome) float64 { return percentile(o, 95, sent, ended) }
 
 // makeFlood makes the runs that wait, and gives the UIDs of those that hold them up.
 func (b *bench) makeFlood(ctx context.Context) ([]string, error) {
-	p := b.plan(floodAgent, holdGoal, held)
-	p.Leave = true
 	if err := b.rig.Node.Reset(ctx); err != nil {
 		return nil, err
 	}
-	first, err := load.Spawn(ctx, p)
+	holding, err := b.leave(ctx, holdGoal, held)
 	if err != nil {
 		return nil, err
 	}
@@ -87,30 +112,43 @@ func (b *bench) makeFlood(ctx context.Context) ([]string, error) {
 	if _, err := b.rig.Node.Await(waiting, node.Counts{Accepted: held, Begun: fairPods}); err != nil {
 		return nil, err
 	}
-	var uids []string
-	for _, r := range first.Runs {
-		uids = append(uids, r.UID)
-	}
 	began := time.Now()
-	p = b.plan(floodAgent, trivial, b.flood-held)
-	p.Leave = true
-	if _, err := load.Spawn(ctx, p); err != nil {
+	if _, err := b.leave(ctx, slowGoal, slowRuns); err != nil {
+		return nil, err
+	}
+	if _, err := b.leave(ctx, trivial, b.flood-held-slowRuns); err != nil {
 		return nil, err
 	}
 	b.say("P9: %d runs of the flood wait, made in %.0f s", b.flood-held, time.Since(began).Seconds())
+	return holding, nil
+}
+
+// leave makes runs of the flood that nobody waits for, and gives their UIDs.
+func (b *bench) leave(ctx context.Context, goal string, runs int) ([]string, error) {
+	p := b.plan(floodAgent, goal, runs)
+	p.Leave = true
+	done, err := load.Spawn(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	uids := make([]string, len(done.Runs))
+	for i, r := range done.Runs {
+		uids[i] = r.UID
+	}
 	return uids, nil
 }
 
-// flooded makes sure that the flood was worked off all the time, and that there was always more of it.
-func (b *bench) flooded(ctx context.Context) error {
+// flooded makes sure that by now more than the least of the flood was begun, and fewer than the most: it was worked off, and not all of it.
+// small is how many runs of the other Agent there were.
+func (b *bench) flooded(ctx context.Context, small, least, most int) error {
 	counts, err := b.rig.Node.Counts(ctx)
 	if err != nil {
 		return err
 	}
-	flood := counts.Ended - b.rounds*smallRuns
-	if counts.Again != 0 || len(counts.Failures) > 0 || flood <= held || flood >= b.flood-held {
-		return fmt.Errorf("expected more than %d and less than all of the flood to have ended by now, and nothing twice: %d have, %+v", held, flood, counts)
+	flood := counts.Begun - small
+	if counts.Again != 0 || len(counts.Failures) > 0 || flood <= least || flood >= most {
+		return fmt.Errorf("expected between %d and %d runs of the flood to have begun by now, and nothing twice: %d have, %+v", least, most, flood, counts)
 	}
-	b.say("P9: %d runs of the flood ended meanwhile", flood)
+	b.say("P9: %d runs of the flood have begun", flood)
 	return nil
 }

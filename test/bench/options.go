@@ -23,8 +23,8 @@ type options struct {
 // figureIDs are the figures that this program measures, in the order in which it does.
 var figureIDs = []string{"P1", "P2", "P3", "P9"}
 
-// floodRuns is how many runs wait in a P9 that is kept.
-const floodRuns = 9_900
+// floodRuns is how many runs wait in a P9 that is kept, and leastFlood in any.
+const floodRuns, leastFlood = 9_900, 1_000
 
 // keptRounds is how many rounds a result that is kept has at least.
 const keptRounds = 3
@@ -55,8 +55,8 @@ func parse(args []string, usage io.Writer) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q: expected flags only", set.Arg(0))
 	case o.rounds < 1:
 		return o, fmt.Errorf("-rounds=%d: expected 1 at least", o.rounds)
-	case o.flood <= held:
-		return o, fmt.Errorf("-flood=%d: expected more than %d", o.flood, held)
+	case o.flood < leastFlood:
+		return o, fmt.Errorf("-flood=%d: expected %d at least", o.flood, leastFlood)
 	case o.update && (o.profile != "" || o.noFsync || o.rounds < keptRounds || o.flood != floodRuns):
 		return o, errors.New("-update: expected no -profile, no -no-fsync, no -flood and 3 rounds at least: a result that is kept is a whole one")
 	}

@@ -44,11 +44,10 @@ func (r *Rig) startAPI(ctx context.Context) error {
 	}
 	existing := false
 	r.env = &envtest.Environment{
-		UseExistingCluster: &existing, BinaryAssetsDirectory: assets, ErrorIfCRDPathMissing: true,
-		CRDDirectoryPaths:        []string{filepath.Join(r.root, "config", "crd")},
+		UseExistingCluster: &existing, BinaryAssetsDirectory: assets,
+		CRDInstallOptions:        envtest.CRDInstallOptions{Paths: []string{filepath.Join(r.root, "config", "crd")}, ErrorIfPathMissing: true, MaxTime: patience},
 		ControlPlaneStartTimeout: patience,
 		ControlPlaneStopTimeout:  patience,
-		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: patience},
 	}
 	api := r.env.ControlPlane.GetAPIServer()
 	r.env.ControlPlane.Etcd = &envtest.Etcd{DataDir: r.path("etcd")}

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/hearthdev/hearth/api/shard"
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/cli/kube"
 )
@@ -64,7 +65,7 @@ func RunRow(run *hearthv1.AgentRun, everywhere, gone bool, now time.Time) metav1
 
 // AgentColumns are those of AgentRow.
 func AgentColumns(everywhere bool) []metav1.TableColumnDefinition {
-	return columns(everywhere, "name", "mode", "ready", "reason", "standing", "busy", "waiting", "age", "next+", "recasts+", "message+")
+	return columns(everywhere, "name", "mode", "ready", "reason", "standing", "busy", "waiting", "age", "next+", "recasts+", "shard+", "message+")
 }
 
 // AgentRow is an Agent in a table. waiting is how many of its runs have not started, below 0 if that is not known.
@@ -90,7 +91,7 @@ func AgentRow(agent *hearthv1.Agent, waiting int, everywhere bool, now time.Time
 		wait = strconv.Itoa(waiting)
 	}
 	cells := []any{agent.Name, string(agent.Spec.Mode), ready, reason, standing, busy, wait, age(agent.CreationTimestamp, now), next,
-		strconv.Itoa(int(agent.Status.Recasts)), message}
+		strconv.Itoa(int(agent.Status.Recasts)), shard.Name(agent.Labels), message}
 	if everywhere {
 		cells = append([]any{agent.Namespace}, cells...)
 	}

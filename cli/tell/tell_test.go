@@ -225,7 +225,7 @@ func TestRowsOfTables(t *testing.T) {
 			a.Spec.Replicas, a.Status.ReadyReplicas, a.Status.Busy, a.Status.Recasts = ptr.To[int32](3), 2, 1, 4
 			a.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Standing", Message: "2 of 3 stand"}}
 		}),
-		agent(hearthv1.AgentModeTask, func(*hearthv1.Agent) {}),
+		agent(hearthv1.AgentModeTask, func(a *hearthv1.Agent) { a.Labels = map[string]string{hearthv1.LabelShard: "blue"} }),
 		agent(hearthv1.AgentModeScheduled, func(a *hearthv1.Agent) {
 			a.Status.ActiveRuns, a.Status.NextScheduleTime = 1, ptr.To(metav1.NewTime(start.Add(time.Hour)))
 		}),

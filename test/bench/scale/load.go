@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
@@ -18,6 +19,8 @@ const (
 	namespace = "scale"
 	// creators is how many runs are made at once.
 	creators = 16
+	// maxTries is how often one is tried to be made.
+	maxTries = 5
 	// patience is for what takes minutes on a small machine.
 	patience = 10 * time.Minute
 )
@@ -29,7 +32,11 @@ func create(ctx context.Context, r *rig.Rig, agents []string, count int, goal, p
 	group.SetLimit(creators)
 	for i := range count {
 		group.Go(func() error {
-			_, err := createOne(ctx, r, agents[i%len(agents)], fmt.Sprintf("%s-n%05d", prefix, i), goal)
+			name := fmt.Sprintf("%s-n%05d", prefix, i)
+			_, err := createOne(ctx, r, agents[i%len(agents)], name, goal)
+			for tries := 1; tries < maxTries && apierrors.IsInternalError(err); tries++ { // admission did not answer in time; that is not what is measured
+				_, err = createOne(ctx, r, agents[i%len(agents)], name, goal)
+			}
 			return err
 		})
 	}

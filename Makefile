@@ -48,7 +48,7 @@ test: setup envtest-assets ## all tests but end-to-end: unit, real API server, r
 	CGO_ENABLED=1 go test $(RACED) -p $(PARALLEL) $$(grep -vE '$(PROCESSES)' <<<"$$all") ./test/conformance; \
 	go test $(ORDINARY) -p $(PARALLEL) $$(grep -E '$(PROCESSES)' <<<"$$all" | grep -vE '$(ALONE)'); \
 	go test $(ORDINARY) -count=1 $$(grep -E '$(ALONE)' <<<"$$all"); \
-	go test $(ORDINARY) -count=1 -run '$(DISTORTED)' ./controller/deliver ./cli/connect ./test/conformance
+	go test $(ORDINARY) -count=1 -run '$(DISTORTED)' ./controller/deliver ./cli/connect ./delivery/server ./runtime/attach ./test/conformance
 	@CGO_ENABLED=1 go -C hack/cluster test $(RACED) ./...
 	@for m in hack/image hack/licences hack/promcheck hack/release; do HEARTH_EXPOSITION=$(EXPOSITION) go -C $$m test -vet=off -shuffle=on ./...; done # nothing runs beside anything else there, and what they link is large
 
@@ -89,7 +89,7 @@ latency: setup ## print how long 50 sequential deliveries take on the cluster (r
 readiness-lag: setup ## print how long ACPReady stays True after an agent was killed, 20 rounds (root)
 	@HEARTH_E2E_MEASURE=1 go test -tags e2e -count=1 -timeout 20m -v -run TestMeasureReadinessLag ./test/e2e
 
-.PHONY: bench bench-cold bench-scale
+.PHONY: bench bench-cold bench-scale bench-inner bench-harness
 bench: setup envtest-assets ## delivery, burst, long work and fairness against what the machine can do at most; keeps the figures (ARGS="-only P1,P2 -profile DIR" tries)
 	@KUBEBUILDER_ASSETS=$$(hack/cluster/cluster assets) go run ./test/bench $(or $(ARGS),-update)
 
@@ -98,6 +98,19 @@ bench-cold: setup ## P4: a standing goose against a Pod of the same image, on th
 
 bench-scale: setup envtest-assets ## P6, P7: restart with 10,000 runs in flight, 500 and 2,000 targets, 100,000 records; keeps the figures (ARGS="-few 20 -many 40 -per-agent 10 -records 1000" tries)
 	@KUBEBUILDER_ASSETS=$$(hack/cluster/cluster assets) go run ./test/bench/scale $(or $(ARGS),-keep)
+
+# How often each inner benchmark is run; benchstat tells from that what is noise.
+ROUNDS ?= 6
+INNER := test/bench/results/inner.txt
+bench-inner: ## the inner parts, compared with what is committed by benchstat; KEEP=1 keeps what was measured
+	@new=$$(mktemp); trap 'rm -f "$$new"' EXIT; \
+	go test -run '^$$' -bench . -benchtime 0.2s -count $(ROUNDS) ./pkg/delivery/v1alpha1 ./challenge ./delivery ./delivery/journal ./delivery/server ./runtime/transcript ./runtime/attach | \
+	  grep -E '^(goos|goarch|pkg|cpu|Benchmark)' | tee "$$new"; \
+	go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da $(INNER) "$$new"; \
+	if [ -n "$(KEEP)" ]; then cp "$$new" $(INNER); fi
+
+bench-harness: ## P5 and P8, how long a harness takes to start, what it holds, and what its binary is made of; keeps the figures (ARGS=-update=false to try)
+	@go run ./test/bench/harness $(or $(ARGS),-update)
 
 .PHONY: cluster-test slow
 cluster-test: setup ## a cluster comes up, serves, and leaves nothing (root; no cluster may be running)

@@ -19,7 +19,7 @@ var (
 	deadline = startEnd.Add(30*time.Minute + DeadlineGrace)
 )
 
-func scene(t *testing.T) (Run, Observed) {
+func scene(t testing.TB) (Run, Observed) {
 	t.Helper()
 	run := Run{UID: "run-1", Namespace: "team", Name: "review-x", Generation: 3, Created: noon, Admitted: true, Starting: time.Hour,
 		Active: 30 * time.Minute, Phase: PhasePending, Reason: ReasonReserved}

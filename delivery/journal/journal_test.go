@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(syncEnv) != "" {
 		os.Exit(runWithoutSync())
 	}
+	if os.Getenv(countEnv) != "" {
+		os.Exit(runCounted())
+	}
 	goleak.VerifyTestMain(m)
 }
 

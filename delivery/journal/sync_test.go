@@ -36,25 +36,34 @@ func runWithoutSync() int {
 
 // failSyncs has fsync and fdatasync of this process answer EIO (seccomp(2)).
 func failSyncs() error {
+	const retErrno, tsync = 0x00050000, 1
+	_, err := filterSyncs(retErrno|uint32(unix.EIO), tsync, unix.SYS_FSYNC)
+	return err
+}
+
+// filterSyncs has the kernel treat fsync, fdatasync and one other call of this process as told.
+func filterSyncs(action uint32, flags uintptr, other uint32) (uintptr, error) {
 	runtime.LockOSThread()
-	const retErrno, tsync, setFilter = 0x00050000, 1, 1
+	defer runtime.UnlockOSThread()
+	const setFilter = 1
 	jump := func(nr uint32, skip uint8) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: nr, Jt: skip}
 	}
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // seccomp_data.nr
-		jump(unix.SYS_FSYNC, 2), jump(unix.SYS_FDATASYNC, 1),
+		jump(unix.SYS_FSYNC, 3), jump(unix.SYS_FDATASYNC, 2), jump(other, 1),
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0x7fff0000}, // allow
-		{Code: unix.BPF_RET | unix.BPF_K, K: retErrno | uint32(unix.EIO)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: action},
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("no new privileges: %w", err)
+		return 0, fmt.Errorf("no new privileges: %w", err)
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, setFilter, tsync, uintptr(unsafe.Pointer(&program))); errno != 0 { //nolint:gosec // a system call
-		return fmt.Errorf("seccomp: %w", errno)
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, setFilter, flags, uintptr(unsafe.Pointer(&program))) //nolint:gosec // a system call
+	if errno != 0 {
+		return 0, fmt.Errorf("seccomp: %w", errno)
 	}
-	return nil
+	return fd, nil
 }
 
 // R28, rows 14, 17 and 18: what a power failure would take away is not promised. A killed process cannot show it, because the kernel

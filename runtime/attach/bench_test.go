@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os/exec"
@@ -119,7 +120,7 @@ func BenchmarkFanOut(b *testing.B) {
 				go func() {
 					for {
 						m, err := g.Next(b.Context())
-						if err != nil || strings.Contains(string(m.Data[:min(len(m.Data), 200)]), `"text":"end`) {
+						if err != nil || bytes.Contains(m.Data[:min(len(m.Data), 200)], []byte(`"text":"end`)) {
 							break
 						}
 					}

@@ -14,6 +14,7 @@ const (
 	itemBytes     = 128      // what a waiting message takes beside its bytes
 	replayBytes   = 1 << 20  // read of a transcript at once, and one entry more
 	replayEntries = 1 << 10  // entries read of it at once
+	keptItems     = 1 << 8   // places for messages that are kept when nothing waits
 )
 
 // Why a client's connection ends.
@@ -36,7 +37,8 @@ type outbox struct {
 	over chan struct{} // closed with err
 
 	mu    sync.Mutex
-	items []*item
+	items []item // from first on; what is before that was taken
+	first int
 	size  int
 	err   error
 
@@ -59,7 +61,7 @@ func (o *outbox) push(m Message) {
 		return
 	}
 	o.size += cost
-	o.items = append(o.items, &item{message: m})
+	o.items = append(o.items, item{message: m})
 	o.signal()
 }
 
@@ -69,7 +71,7 @@ func (o *outbox) replay(book *transcript.Book, session string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err == nil && to > 0 {
-		o.items = append(o.items, &item{message: Message{Session: session}, replay: book, next: 1, to: to})
+		o.items = append(o.items, item{message: Message{Session: session}, replay: book, next: 1, to: to})
 		o.signal()
 	}
 }
@@ -89,7 +91,7 @@ func (o *outbox) close(why error) {
 
 func (o *outbox) shut(why error) {
 	if o.err == nil {
-		o.err, o.items, o.size = why, nil, 0
+		o.err, o.items, o.first, o.size = why, nil, 0, 0
 		close(o.over)
 	}
 }
@@ -105,16 +107,16 @@ func (o *outbox) next(ctx context.Context) (Message, error) {
 			o.ready = o.ready[1:]
 			return m, nil
 		}
-		first, m, err := o.pop()
+		next, found, err := o.pop()
 		switch {
 		case err != nil:
 			o.ready = nil
 			return Message{}, err
-		case first != nil:
-			o.read(first)
+		case found && next.replay != nil:
+			o.read(next)
 			continue
-		case m != nil:
-			return *m, nil
+		case found:
+			return next.message, nil
 		}
 		select {
 		case <-o.wake:
@@ -126,32 +128,46 @@ func (o *outbox) next(ctx context.Context) (Message, error) {
 }
 
 // pop takes the first message. A replay stays first until it was read whole.
-func (o *outbox) pop() (*item, *Message, error) {
+func (o *outbox) pop() (next item, found bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {
-		return nil, nil, o.err
+		return item{}, false, o.err
 	}
-	for len(o.items) > 0 {
-		first := o.items[0]
-		if first.replay != nil && first.next <= first.to {
-			return &item{message: first.message, replay: first.replay, next: first.next, to: first.to}, nil, nil
+	for o.first < len(o.items) {
+		next = o.items[o.first]
+		if next.replay != nil && next.next <= next.to {
+			return next, true, nil
 		}
-		o.items[0] = nil
-		o.items = o.items[1:]
-		if first.replay == nil {
-			o.size -= len(first.message.Data) + itemBytes
-			return nil, &first.message, nil
+		o.advance()
+		if next.replay == nil {
+			o.size -= len(next.message.Data) + itemBytes
+			return next, true, nil
 		}
 	}
-	return nil, nil, nil
+	return item{}, false, nil
+}
+
+// advance takes the first item out. The room is used again, so that a viewer who keeps up costs no allocation for a message; much more
+// room than waits is given back.
+func (o *outbox) advance() {
+	o.items[o.first] = item{}
+	o.first++
+	switch left := len(o.items) - o.first; {
+	case left == 0 && cap(o.items) > keptItems:
+		o.items, o.first = nil, 0
+	case left == 0:
+		o.items, o.first = o.items[:0], 0
+	case o.first > keptItems && o.first > left:
+		o.items, o.first = append([]item(nil), o.items[o.first:]...), 0
+	}
 }
 
 // errEnough ends reading for now.
 var errEnough = errors.New("enough for now")
 
 // read expands some of the replay that is first.
-func (o *outbox) read(part *item) {
+func (o *outbox) read(part item) {
 	bytes, next := 0, part.next
 	to := min(part.to, part.next+replayEntries-1)
 	_ = part.replay.Read(part.next, to, func(e transcript.Entry) error { // what cannot be read is a Note
@@ -169,7 +185,7 @@ func (o *outbox) read(part *item) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.items) > 0 {
-		o.items[0].next = next
+	if o.first < len(o.items) {
+		o.items[o.first].next = next
 	}
 }

@@ -24,6 +24,7 @@ var benchGoal = strings.Repeat("say: "+strings.Repeat("x", 1<<10)+"\\n", benchUp
 func scripted(b *testing.B) (io.WriteCloser, io.ReadCloser) {
 	b.Helper()
 	command := exec.CommandContext(b.Context(), agenttest.Build(b))
+	removeAgent = agenttest.Remove // at the very end: a benchmark may be repeated
 	in, err := command.StdinPipe()
 	require.NoError(b, err)
 	out, err := command.StdoutPipe()
@@ -32,7 +33,6 @@ func scripted(b *testing.B) (io.WriteCloser, io.ReadCloser) {
 	b.Cleanup(func() {
 		_ = in.Close()
 		_ = command.Wait()
-		agenttest.Remove()
 	})
 	return in, out
 }

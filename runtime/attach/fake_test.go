@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +24,15 @@ import (
 	"github.com/hearthdev/hearth/runtime/turn"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// removeAgent removes what benchmarks built.
+var removeAgent = func() {}
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		removeAgent()
+		os.Exit(code)
+	}))
+}
 
 // patience is how long anything may take before a test gives up.
 const patience = 30 * time.Second

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/hearthdev/hearth/test/bench/figures"
+)
+
+type options struct {
+	rounds, runs int
+	update       bool
+}
+
+const resultName = "harness.json"
+
+// updates are those of a prompt of P5 and P8, of 1 KiB each.
+const updates = 1000
+
+var crowds = []int{1, 10, 100}
+
+// round is what one round measured.
+type round struct {
+	bound, initialize float64 // ms: a harness from its start until 4000 is open; the agent alone from its start until it has answered
+	through, direct   float64 // ms: a prompt with its updates
+	perViewer         map[int]float64
+	idle, worked      float64 // MiB resident
+	growth            float64 // KiB a run
+	cpuRun            float64 // ms of processor time a delivered run
+}
+
+func bench(ctx context.Context, o options) error {
+	dir, err := os.MkdirTemp("", "hearth-bench-")
+	if err != nil {
+		return fmt.Errorf("a directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	built, err := build(ctx, dir)
+	if err != nil {
+		return err
+	}
+	parts, err := contents(ctx, built)
+	if err != nil {
+		return err
+	}
+	var rounds []round
+	for i := range o.rounds {
+		r, err := measure(ctx, built, filepath.Join(dir, fmt.Sprint("round-", i)), o.runs)
+		if err != nil {
+			return fmt.Errorf("round %d: %w", i+1, err)
+		}
+		fmt.Printf("round %d: bound %.1f ms, agent alone %.1f ms; prompt %.0f ms, direct %.0f ms; %.1f MiB idle, %.1f MiB after %d runs\n",
+			i+1, r.bound, r.initialize, r.through, r.direct, r.idle, r.worked, o.runs)
+		rounds = append(rounds, r)
+	}
+	result := figures.Result{Machine: figures.Machine(dir), Figures: append(report(rounds, o.runs), sizes(built, parts)...)}
+	fmt.Println(figures.Table(result))
+	if !o.update {
+		return nil
+	}
+	return figures.Write(".", resultName, result)
+}
+
+// measure is a round: the agent alone and behind a harness, one after the other.
+func measure(ctx context.Context, built binaries, dir string, runs int) (r round, err error) {
+	var direct *agent
+	if direct, r.initialize, err = startAgent(ctx, built.agent); err != nil {
+		return r, err
+	}
+	defer direct.end()
+	h, err := startHarness(ctx, built, dir)
+	if err != nil {
+		return r, err
+	}
+	defer h.end()
+	r.bound = h.bound
+	if r.idle, err = h.resident(); err != nil {
+		return r, err
+	}
+	if r.through, r.direct, err = prompts(ctx, h, direct); err != nil {
+		return r, fmt.Errorf("prompts: %w", err)
+	}
+	if r.perViewer, err = crowd(ctx, h); err != nil {
+		return r, fmt.Errorf("viewers: %w", err)
+	}
+	// A harness that has carried out nothing but runs, so that what clients left behind is not counted.
+	worker, err := startHarness(ctx, built, dir+"-runs")
+	if err != nil {
+		return r, err
+	}
+	defer worker.end()
+	before, cpu, err := worker.deliver(ctx, runs)
+	if err != nil {
+		return r, fmt.Errorf("runs: %w", err)
+	}
+	if r.worked, err = worker.resident(); err != nil {
+		return r, err
+	}
+	r.growth, r.cpuRun = (r.worked-before)*1024/float64(max(runs-warmRuns, 1)), cpu
+	return r, nil
+}
+
+func report(rounds []round, runs int) []figures.Figure {
+	of := func(value func(round) float64) []float64 {
+		var all []float64
+		for _, r := range rounds {
+			all = append(all, value(r))
+		}
+		return all
+	}
+	figure := func(id, name, unit string, value func(round) float64) figures.Figure {
+		all := of(value)
+		return figures.New(id, name, unit, figures.Median(all)).Of(all)
+	}
+	through := figure("P5", "a prompt with 1,000 updates of 1 KiB through port 4000; the limit is the agent itself, on its stdin and stdout", "ms", func(r round) float64 { return r.through })
+	ratio := figure("P5", "the same as a ratio, round by round", "", func(r round) float64 { return r.through / r.direct })
+	all := []figures.Figure{
+		through.Against(figures.Median(of(func(r round) float64 { return r.direct }))),
+		ratio.Aims("ours ≤ 1.1"),
+		figure("P5", "resident, idle", "MiB", func(r round) float64 { return r.idle }).Aims("ours ≤ 30"),
+		figure("P5", "start of the process until port 4000 is open; the limit is the agent's own start until it has answered initialize", "ms", func(r round) float64 { return r.bound }).
+			Against(figures.Median(of(func(r round) float64 { return r.initialize }))),
+		figure("P5", "the same beyond the agent's own", "ms", func(r round) float64 { return r.bound - r.initialize }).Aims("ours ≤ 10"),
+	}
+	base := figures.Median(of(func(r round) float64 { return r.perViewer[crowds[1]] }))
+	for _, viewers := range crowds {
+		f := figure("P8", fmt.Sprintf("processor time of the harness for an update and a viewer, %d viewers", viewers), "µs", func(r round) float64 { return r.perViewer[viewers] })
+		if viewers > crowds[1] {
+			f = f.Against(base).Aims("ratio ≤ 1.1")
+		}
+		all = append(all, f)
+	}
+	return append(all,
+		figure("harness", fmt.Sprintf("resident after %d runs", runs), "MiB", func(r round) float64 { return r.worked }),
+		figure("harness", fmt.Sprintf("growth a run, from run %d on", warmRuns), "KiB", func(r round) float64 { return r.growth }),
+		figure("harness", "processor time of the harness for a delivered run", "ms", func(r round) float64 { return r.cpuRun }),
+	)
+}

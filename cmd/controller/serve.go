@@ -33,7 +33,7 @@ import (
 	"github.com/hearthdev/hearth/controller/record"
 	"github.com/hearthdev/hearth/controller/sandbox"
 	"github.com/hearthdev/hearth/controller/sharding"
-	"github.com/hearthdev/hearth/controller/signals"
+	"github.com/hearthdev/hearth/controller/signals/paced"
 )
 
 // serve runs the controller until ctx ends, and gives its lease up then.
@@ -141,11 +141,11 @@ func newManager(config *rest.Config, o options, keeper *certs.Keeper, election *
 	if err != nil {
 		return nil, fmt.Errorf("set up: %w", err)
 	}
-	paced := signals.NewPaced(scheme, time.Now)
-	if err := mgr.Add(manager.RunnableFunc(paced.Run)); err != nil {
+	recorders := paced.New(scheme, time.Now)
+	if err := mgr.Add(manager.RunnableFunc(recorders.Run)); err != nil {
 		return nil, fmt.Errorf("events: %w", err)
 	}
-	mgr = calm{mgr, paced}
+	mgr = calm{mgr, recorders}
 	checked.Tell(mgr.GetEventRecorder("hearth"))
 	for name, check := range map[string]healthz.Checker{"webhooks": mgr.GetWebhookServer().StartedChecker(), "certificate": keeper.Ready} {
 		if err := mgr.AddReadyzCheck(name, check); err != nil {

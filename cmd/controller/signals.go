@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/recorder"
 
-	"github.com/hearthdev/hearth/controller/signals"
+	"github.com/hearthdev/hearth/controller/signals/paced"
 	"github.com/hearthdev/hearth/controller/trace"
 	"github.com/hearthdev/hearth/internal/tracing"
 	"github.com/hearthdev/hearth/internal/version"
@@ -24,7 +24,7 @@ func openMetrics(o *promhttp.HandlerOpts) { o.EnableOpenMetrics = true }
 type calm struct {
 	manager.Manager
 
-	paced *signals.Paced
+	recorders *paced.Recorders
 }
 
 // GetEventRecorder implements cluster.Cluster.
@@ -33,7 +33,7 @@ func (c calm) GetEventRecorder(name string) recorder.EventRecorder {
 	return struct {
 		events.EventRecorder
 		events.AnnotatedEventRecorder // of these we have none
-	}{c.paced.To(at), at}
+	}{c.recorders.To(at), at}
 }
 
 // newSpans exports spans where the standard OTEL_ variables say where to. A variable that is wrong costs the traces and nothing else.

@@ -300,6 +300,7 @@ func TestWhatIsNoForgeryPasses(t *testing.T) {
 	var twice v1alpha1.AgentRun
 	require.NoError(t, w.user.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "applied"}, &twice))
 	assert.Equal(t, "Review PR 17 for correctness.", twice.Spec.Goal, "it is still complete")
+	require.NotEmpty(t, twice.ManagedFields, "who applies needs to be known")
 
 	// A run of somebody's own that claims the Agent's UID under another kind: it has no mark of ours, so it stands for nobody.
 	claimed := w.run("claimed", "reviewer")

@@ -28,7 +28,7 @@ func (a assignReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		return ctrl.Result{}, err
 	}
 	var agent hearthv1.Agent
-	if err := a.kube.Get(ctx, req.NamespacedName, &agent); err != nil && !apierrors.IsNotFound(err) {
+	if err := a.kube.Get(ctx, req.NamespacedName, &agent, kube.UnsafeDisableDeepCopy); err != nil && !apierrors.IsNotFound(err) {
 		return ctrl.Result{}, fmt.Errorf("read agent %s: %w", req.Name, err)
 	}
 	values, byUID := make([]delivery.Run, 0, len(waiting)), make(map[string]*hearthv1.AgentRun, len(waiting))

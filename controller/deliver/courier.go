@@ -34,7 +34,8 @@ const (
 	// maxRefusalWrites bounds the waiting reasons written in one pass, so that they do not delay the next reservations.
 	maxRefusalWrites = 64
 	// gathered is how long changes of what an Agent's standing runs hold are gathered before it is looked at: a busy one changes often.
-	gathered = 100 * time.Millisecond
+	// The Agent's status, which most of it is for, is written once a second.
+	gathered = 500 * time.Millisecond
 )
 
 // courier is what the three reconcilers share.

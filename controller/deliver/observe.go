@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/pod"
@@ -45,7 +46,7 @@ func (c *courier) observe(ctx context.Context, run *hearthv1.AgentRun, r deliver
 func (c *courier) agentGone(ctx context.Context, run *hearthv1.AgentRun) (bool, error) {
 	key := types.NamespacedName{Namespace: run.Namespace, Name: run.Spec.AgentRef.Name}
 	var agent hearthv1.Agent
-	if err := c.kube.Get(ctx, key, &agent); err == nil && agent.UID == run.Spec.AgentRef.UID {
+	if err := c.kube.Get(ctx, key, &agent, kube.UnsafeDisableDeepCopy); err == nil && agent.UID == run.Spec.AgentRef.UID {
 		return false, nil
 	}
 	err := c.live.Get(ctx, key, &agent)
@@ -99,7 +100,7 @@ func fill(obs *delivery.Observed, a client.Attempt, handed, open bool) {
 // observePod adds what the cache says of the target's Pod. It never proves that a Pod is gone (fault row 51).
 func (c *courier) observePod(ctx context.Context, namespace string, r delivery.Run, obs *delivery.Observed) (endpoint, error) {
 	var p corev1.Pod
-	err := c.kube.Get(ctx, types.NamespacedName{Namespace: namespace, Name: r.PodName}, &p)
+	err := c.kube.Get(ctx, types.NamespacedName{Namespace: namespace, Name: r.PodName}, &p, kube.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && string(p.UID) != r.PodUID:
 		obs.PodSuspect = true

@@ -50,7 +50,7 @@ func (c *courier) pool(ctx context.Context, agent *hearthv1.Agent) (delivery.Poo
 func (c *courier) target(ctx context.Context, run *hearthv1.AgentRun) (delivery.Target, endpoint, error) {
 	t := delivery.Target{PodName: run.Name, Cordoned: run.DeletionTimestamp != nil || run.Status.CordonedAt != nil, Generation: generation(run)}
 	var p corev1.Pod
-	err := c.kube.Get(ctx, kube.ObjectKeyFromObject(run), &p)
+	err := c.kube.Get(ctx, kube.ObjectKeyFromObject(run), &p, kube.UnsafeDisableDeepCopy) // of each target, at each pass
 	if apierrors.IsNotFound(err) || (err == nil && !pod.Of(&p, run)) {
 		t.Message = "Pod " + run.Name + " does not exist yet"
 		return t, endpoint{message: t.Message}, nil

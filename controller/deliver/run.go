@@ -24,7 +24,7 @@ type runReconciler struct{ *courier }
 // Reconcile implements reconcile.Reconciler.
 func (r runReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var cached hearthv1.AgentRun
-	err := r.kube.Get(ctx, req.NamespacedName, &cached)
+	err := r.kube.Get(ctx, req.NamespacedName, &cached, kube.UnsafeDisableDeepCopy) // what it points to is shared
 	switch {
 	case apierrors.IsNotFound(err):
 		r.newest.drop(req.NamespacedName)

@@ -23,11 +23,13 @@ type endpoint struct {
 // withStatus gives the run with the wanted status, or nil when what is stored says the same: then there is nothing to write.
 // A delivered run's ACPReady, and a message alone, are no reason for a write; they go along with one.
 func withStatus(now time.Time, run *hearthv1.AgentRun, want delivery.Status, at endpoint) *hearthv1.AgentRun {
-	out := run.DeepCopy()
-	apply(now, out, want)
-	if same(run.Status, out.Status) {
+	wanted := hearthv1.AgentRun{ObjectMeta: metav1.ObjectMeta{Generation: run.Generation}, Status: *run.Status.DeepCopy()}
+	apply(now, &wanted, want)
+	if same(run.Status, wanted.Status) {
 		return nil
 	}
+	out := run.DeepCopy() // only what is written: most looks lead to nothing
+	out.Status = wanted.Status
 	ready := metav1.Condition{Type: hearthv1.AgentRunConditionACPReady, Status: metav1.ConditionFalse, Reason: hearthv1.ReasonNotListening, Message: at.message}
 	out.Status.Address = ""
 	switch {
@@ -88,6 +90,6 @@ func condition(kind string, c delivery.Condition) metav1.Condition {
 // set sets a condition; its transition time moves only with its status.
 func set(now time.Time, run *hearthv1.AgentRun, c metav1.Condition) {
 	c.ObservedGeneration = run.Generation
-	c.LastTransitionTime = metav1.NewTime(now)
+	c.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second)) // as it is stored, so that what comes back is what was sent
 	meta.SetStatusCondition(&run.Status.Conditions, c)
 }

@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -261,6 +262,7 @@ type process struct {
 	stop   func()
 	loads  *deliver.Loads
 	mu     sync.Mutex
+	asked  map[string]int         // requests to the API server but watches, by method and what they are about
 	writes map[string][]string    // by run, the reason that each committed write left
 	refuse func(run string) error // for each status write, before it is sent
 	fail   func(run string) error // for each status write, after it was committed
@@ -272,6 +274,9 @@ func (p *process) through(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		p.mu.Lock()
 		deny := p.deny
+		if !r.URL.Query().Has("watch") {
+			p.asked[r.Method+" "+resourceOf(r.URL.Path)]++
+		}
 		p.mu.Unlock()
 		if r.Method != http.MethodGet || deny == nil || !deny(r.URL.Path) {
 			return next.RoundTrip(r)
@@ -280,6 +285,25 @@ func (p *process) through(next http.RoundTripper) http.RoundTripper {
 		failed.WriteHeader(http.StatusInternalServerError)
 		return failed.Result(), nil
 	})
+}
+
+// resourceOf is a path without the names in it.
+func resourceOf(path string) string {
+	_, rest, _ := strings.Cut(path, "/namespaces/")
+	parts := strings.Split(rest, "/") // namespace, resource, name, subresource
+	if len(parts) < 2 {
+		return path
+	}
+	return strings.Join(append([]string{parts[1]}, parts[min(3, len(parts)):]...), "/")
+}
+
+// requests are those since the last time that was asked.
+func (p *process) requests() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := p.asked
+	p.asked = map[string]int{}
+	return out
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
@@ -313,7 +337,7 @@ func (w *world) controller() *process { return w.controllerAt(time.Now) }
 // controllerAt starts one with a clock.
 func (w *world) controllerAt(now func() time.Time) *process {
 	w.t.Helper()
-	p := &process{writes: map[string][]string{}}
+	p := &process{asked: map[string]int{}, writes: map[string][]string{}}
 	reach := rest.CopyConfig(api.Controller(w.t))
 	reach.Wrap(p.through)
 	mgr, err := ctrl.NewManager(reach, ctrl.Options{

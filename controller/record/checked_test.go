@@ -46,15 +46,19 @@ func newOlder(t *testing.T, drops ...string) *older {
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(stored...).WithStatusSubresource(&hearthv1.AgentRun{}).
 		WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
-			u, ok := obj.(*unstructured.Unstructured)
+			run, ok := obj.(*hearthv1.AgentRun)
 			require.True(t, ok, "%T", obj)
+			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(run)
+			require.NoError(t, err)
 			for _, field := range o.drops {
-				unstructured.RemoveNestedField(u.Object, strings.Split("status."+field, ".")...)
+				unstructured.RemoveNestedField(fields, strings.Split("status."+field, ".")...)
 			}
+			*run = hearthv1.AgentRun{} // as the client's decoder does
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(fields, run))
 			if o.idle {
 				return nil
 			}
-			return c.SubResource(sub).Update(ctx, u, opts...)
+			return c.SubResource(sub).Update(ctx, run, opts...)
 		}}).Build()
 	o.checked = record.NewChecked(api, slog.New(slog.NewTextHandler(&o.log, nil)), func() time.Time { return o.at })
 	o.checked.Tell(o.said)

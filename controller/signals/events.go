@@ -49,6 +49,8 @@ const (
 	EventFailedCreate       = "FailedCreate"
 	EventOlderCRD           = "OlderCRD"
 	actionWait, actionRetry = "Wait", "Retry"
+	// ActionEnd is the action of the Event of a record.
+	ActionEnd = "End"
 )
 
 // waits are the reasons for which a run waits and a person would ask why. TargetBusy is not among them: that there is a queue is no news,
@@ -142,7 +144,7 @@ func ended(run *hearthv1.AgentRun) Event {
 	if n := attemptOf(run); n > 0 && s.PodName != "" {
 		note = fmt.Sprintf("attempt %d in Pod %s: %s", n, s.PodName, note)
 	}
-	return Event{kind, s.Reason, actionEnd, clip(note)}
+	return Event{kind, s.Reason, ActionEnd, clip(note)}
 }
 
 // OfAgent are the Events of a status write of an Agent.

@@ -22,8 +22,9 @@ const (
 	maxAttempts = 4096
 	// maxHeaderBytes bounds the header of an answer.
 	maxHeaderBytes = 32 << 10
-	// maxIdle is the number of connections kept for the next command; they are closed after idleTime.
-	maxIdle = 2
+	// maxIdle is the number of connections kept for the next command: as many as are ever in use, because a new one costs a handshake and
+	// a challenge. They are closed after idleTime.
+	maxIdle = maxWorkers + 1
 	// idleTime stays below the time after which a server closes an idle connection.
 	idleTime = 15 * time.Second
 	// pagesPerSecond bounds how fast a harness that always has news is asked again.

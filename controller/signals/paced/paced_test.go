@@ -1,4 +1,4 @@
-package signals
+package paced
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/signals"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -35,9 +36,9 @@ func reasonsOf(q queue) []string {
 func TestEventsWaitForTheirTurn(t *testing.T) {
 	var q queue
 	for _, e := range []told{
-		waitingEvent("a", normal, EventReserved, "Reserve"), waitingEvent("b", normal, EventReserved, "Reserve"),
-		waitingEvent("a", warning, EventAttemptLost, actionRetry), waitingEvent("a", normal, EventStarted, "Start"),
-		waitingEvent("a", warning, hearthv1.ReasonTargetLost, actionEnd),
+		waitingEvent("a", corev1.EventTypeNormal, signals.EventReserved, "Reserve"), waitingEvent("b", corev1.EventTypeNormal, signals.EventReserved, "Reserve"),
+		waitingEvent("a", corev1.EventTypeWarning, signals.EventAttemptLost, "Retry"), waitingEvent("a", corev1.EventTypeNormal, signals.EventStarted, "Start"),
+		waitingEvent("a", corev1.EventTypeWarning, hearthv1.ReasonTargetLost, signals.ActionEnd),
 	} {
 		assert.False(t, q.add(e))
 	}
@@ -47,7 +48,7 @@ func TestEventsWaitForTheirTurn(t *testing.T) {
 	assert.Nil(t, e)
 	assert.Equal(t, eventRest, wait)
 	now := noon.Add(eventRest)
-	for _, want := range []string{EventReserved, EventAttemptLost, hearthv1.ReasonTargetLost} {
+	for _, want := range []string{signals.EventReserved, signals.EventAttemptLost, hearthv1.ReasonTargetLost} {
 		e, wait = q.next(now)
 		require.NotNil(t, e, want)
 		assert.Equal(t, want, e.reason)
@@ -65,16 +66,16 @@ func TestEventsWaitForTheirTurn(t *testing.T) {
 
 func TestTooManyEventsAreDroppedNormalOnesFirst(t *testing.T) {
 	var q queue
-	assert.False(t, q.add(waitingEvent("w", warning, EventAttemptLost, actionRetry)))
+	assert.False(t, q.add(waitingEvent("w", corev1.EventTypeWarning, signals.EventAttemptLost, "Retry")))
 	for i := range maxEvents - 1 {
-		assert.False(t, q.add(waitingEvent(fmt.Sprint(i), normal, EventReserved, "Reserve")))
+		assert.False(t, q.add(waitingEvent(fmt.Sprint(i), corev1.EventTypeNormal, signals.EventReserved, "Reserve")))
 	}
-	assert.True(t, q.add(waitingEvent("x", normal, EventReserved, "Reserve")))
+	assert.True(t, q.add(waitingEvent("x", corev1.EventTypeNormal, signals.EventReserved, "Reserve")))
 	assert.Len(t, q.waiting, maxEvents)
 	assert.Equal(t, []string{"w AttemptLost", "1 Reserved"}, reasonsOf(q)[:2], "the oldest Normal one went")
 	q.waiting = nil
 	for i := range maxEvents + 1 {
-		q.add(waitingEvent(fmt.Sprint(i), warning, EventAttemptLost, actionRetry))
+		q.add(waitingEvent(fmt.Sprint(i), corev1.EventTypeWarning, signals.EventAttemptLost, "Retry"))
 	}
 	assert.Equal(t, "1 AttemptLost", reasonsOf(q)[0])
 }
@@ -108,18 +109,18 @@ func TestPacedEventsAreWrittenAsTheyWereTold(t *testing.T) {
 	require.NoError(t, corev1.AddToScheme(scheme))
 	var mu sync.Mutex
 	now := noon
-	p := NewPaced(scheme, func() time.Time { mu.Lock(); defer mu.Unlock(); return now })
+	p := New(scheme, func() time.Time { mu.Lock(); defer mu.Unlock(); return now })
 	to := &recorded{}
 	run := &hearthv1.AgentRun{ObjectMeta: metav1.ObjectMeta{Name: "work", UID: "u"}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "reviewer-1"}}
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan error)
 	go func() { over <- p.Run(ctx) }()
-	p.To(to).Eventf(run, pod, normal, EventReserved, "Reserve", "attempt %d", 1)
+	p.To(to).Eventf(run, pod, corev1.EventTypeNormal, signals.EventReserved, "Reserve", "attempt %d", 1)
 	mu.Lock()
 	now = now.Add(eventRest)
 	mu.Unlock()
-	p.To(to).Eventf(run, nil, warning, EventAttemptLost, actionRetry, "100%% %s", "lost")
+	p.To(to).Eventf(run, nil, corev1.EventTypeWarning, signals.EventAttemptLost, "Retry", "100%% %s", "lost")
 	first := "AgentRun work u beside reviewer-1: Normal Reserved Reserve attempt 1"
 	require.Eventually(t, func() bool { return len(to.told()) == 1 }, 10*time.Second, time.Millisecond)
 	assert.Equal(t, []string{first}, to.told())

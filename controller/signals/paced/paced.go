@@ -1,4 +1,5 @@
-package signals
+// Package paced has the controller's Events written one after the other, so that what carries runs does not wait for them (SPEC.md, Signals).
+package paced
 
 import (
 	"context"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/reference"
 
 	"github.com/hearthdev/hearth/controller/metrics"
+	"github.com/hearthdev/hearth/controller/signals"
 )
 
 const (
@@ -22,13 +24,11 @@ const (
 	eventGap = 50 * time.Millisecond
 	// maxEvents bounds those that wait; beyond it the oldest Normal one is dropped, and where there is none the oldest.
 	maxEvents = 2048
-	// actionEnd is the action of the Event of a record.
-	actionEnd = "End"
 )
 
-// Paced has Events written one after the other, a moment after what they tell of, so that a burst of runs does not wait for them. What
+// Recorders have Events written one after the other, a moment after what they tell of, so that a burst of runs does not wait for them. What
 // waits when the process ends is written then, as far as there is time.
-type Paced struct {
+type Recorders struct {
 	scheme *runtime.Scheme
 	now    func() time.Time
 	news   chan struct{}
@@ -45,37 +45,37 @@ type told struct {
 	due                        time.Time
 }
 
-// NewPaced makes one without Events; Run has them written.
-func NewPaced(scheme *runtime.Scheme, now func() time.Time) *Paced {
-	return &Paced{scheme: scheme, now: now, news: make(chan struct{}, 1)}
+// New makes one without Events; Run has them written.
+func New(scheme *runtime.Scheme, now func() time.Time) *Recorders {
+	return &Recorders{scheme: scheme, now: now, news: make(chan struct{}, 1)}
 }
 
 // To gives a recorder whose Events wait for their turn and are recorded by the other one then.
-func (p *Paced) To(recorder events.EventRecorder) events.EventRecorder {
-	return pacedRecorder{p, recorder}
+func (p *Recorders) To(other events.EventRecorder) events.EventRecorder {
+	return recorder{p, other}
 }
 
-type pacedRecorder struct {
-	paced *Paced
-	to    events.EventRecorder
+type recorder struct {
+	all *Recorders
+	to  events.EventRecorder
 }
 
 // Eventf implements events.EventRecorder.
-func (r pacedRecorder) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
-	t := told{to: r.to, kind: kind, reason: reason, action: action, note: fmt.Sprintf(note, args...), due: r.paced.now().Add(eventRest)}
+func (r recorder) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	t := told{to: r.to, kind: kind, reason: reason, action: action, note: fmt.Sprintf(note, args...), due: r.all.now().Add(eventRest)}
 	var err error
-	if t.regarding, err = reference.GetReference(r.paced.scheme, regarding); err != nil {
+	if t.regarding, err = reference.GetReference(r.all.scheme, regarding); err != nil {
 		return // the recorder would say nothing either of what has no name
 	}
 	if related != nil {
-		if t.related, err = reference.GetReference(r.paced.scheme, related); err != nil {
+		if t.related, err = reference.GetReference(r.all.scheme, related); err != nil {
 			t.related = nil
 		}
 	}
-	r.paced.add(t)
+	r.all.add(t)
 }
 
-func (p *Paced) add(t told) {
+func (p *Recorders) add(t told) {
 	p.mu.Lock()
 	dropped := p.queue.add(t)
 	p.mu.Unlock()
@@ -89,7 +89,7 @@ func (p *Paced) add(t told) {
 }
 
 // Run writes Events until the context ends, then the rest.
-func (p *Paced) Run(ctx context.Context) error {
+func (p *Recorders) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -112,7 +112,7 @@ func (p *Paced) Run(ctx context.Context) error {
 	}
 }
 
-func (p *Paced) rest() {
+func (p *Recorders) rest() {
 	p.mu.Lock()
 	left := p.queue.waiting
 	p.queue.waiting = nil
@@ -140,7 +140,7 @@ type queue struct {
 // and the Pod as well. Dropped: there was no room for all.
 func (q *queue) add(t told) (dropped bool) {
 	normal := func(o told) bool { return o.kind == corev1.EventTypeNormal }
-	if t.action == actionEnd {
+	if t.action == signals.ActionEnd {
 		q.waiting = slices.DeleteFunc(q.waiting, func(o told) bool { return o.regarding.UID == t.regarding.UID && normal(o) })
 	}
 	if len(q.waiting) >= maxEvents {

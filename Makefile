@@ -48,7 +48,7 @@ test: setup envtest-assets ## all tests but end-to-end: unit, real API server, r
 	CGO_ENABLED=1 go test $(RACED) -p $(PARALLEL) $$(grep -vE '$(PROCESSES)' <<<"$$all") ./test/conformance; \
 	go test $(ORDINARY) -p $(PARALLEL) $$(grep -E '$(PROCESSES)' <<<"$$all" | grep -vE '$(ALONE)'); \
 	go test $(ORDINARY) -count=1 $$(grep -E '$(ALONE)' <<<"$$all"); \
-	go test $(ORDINARY) -count=1 -run '$(DISTORTED)' ./controller/deliver ./cli/connect ./delivery/server ./runtime/attach ./test/conformance
+	go test $(ORDINARY) -count=1 -run '$(DISTORTED)' ./controller/deliver ./controller/record ./cli/connect ./delivery/server ./runtime/attach ./test/conformance
 	@CGO_ENABLED=1 go -C hack/cluster test $(RACED) ./...
 	@for m in hack/image hack/licences hack/promcheck hack/release; do HEARTH_EXPOSITION=$(EXPOSITION) go -C $$m test -vet=off -shuffle=on ./...; done # nothing runs beside anything else there, and what they link is large
 

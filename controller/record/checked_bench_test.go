@@ -47,7 +47,7 @@ func echo(b testing.TB) client.Client {
 // with an echoing server's, and is 53 KB and 338. The race detector makes its own.
 const mostBytes, mostAllocs = 80 << 10, 500
 
-func TestAStatusWriteIsEncodedAndDecodedOnce(t *testing.T) {
+func TestAStatusWriteCostsLittleMemory(t *testing.T) {
 	if raced {
 		t.Skip("counts allocations")
 	}

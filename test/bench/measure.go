@@ -238,6 +238,13 @@ func (b *bench) atLimit(ctx context.Context, p load.Plan, statuses ...json.RawMe
 	if err != nil {
 		return outcome{}, err
 	}
+	stored, err := b.api.Do(ctx, http.MethodGet, fmt.Sprintf("/apis/%s/namespaces/%s/agentruns/%s", limit.APIVersion, namespace, done.Runs[0].Name), nil)
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := limit.Same(stored); err != nil {
+		return outcome{}, err
+	}
 	return outcome{done: done, cost: cost(after.cpu.Since(before.cpu), done), requests: after.requests.Since(before.requests, p.Runs)}, nil
 }
 

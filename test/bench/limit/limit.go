@@ -1,12 +1,14 @@
 // Package limit prepares what the machine can do at most of what a delivered run needs of an API server: the same objects, with the same
 // number of writes, by a client that knows beforehand what to write. They are of a CRD of their own, that no controller looks at, and
-// created through a webhook that allows everything.
+// created through a webhook that allows everything, and that takes their managedFields away as our admission does: with them each later
+// write would be dearer than ours.
 package limit
 
 import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +42,8 @@ const (
 	patience  = time.Minute
 	tick      = 20 * time.Millisecond
 	maxReview = 8 << 20
+	// untold is the patch of each object, as our admission has it. One without managedFields would be refused, and be seen by that.
+	untold = `[{"op": "remove", "path": "/metadata/managedFields"}]`
 )
 
 // Webhook is what the API server asks when an object of the limit is created.
@@ -146,7 +150,8 @@ func (w *Webhook) allow(rw http.ResponseWriter, r *http.Request) {
 	}
 	w.calls.Add(1)
 	rw.Header().Set("Content-Type", "application/json")
-	_, _ = fmt.Fprintf(rw, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":true}}`, review.Request.UID)
+	_, _ = fmt.Fprintf(rw, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":true,"patchType":"JSONPatch","patch":%q}}`,
+		review.Request.UID, base64.StdEncoding.EncodeToString([]byte(untold)))
 }
 
 func register(ctx context.Context, config *rest.Config, url string, authority []byte) error {
@@ -154,9 +159,9 @@ func register(ctx context.Context, config *rest.Config, url string, authority []
 	if err != nil {
 		return err
 	}
-	webhook := &admissionregistrationv1.ValidatingWebhookConfiguration{
+	webhook := &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "limit"},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{
 			Name: "limit.hearth.dev", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: authority},
 			Rules: []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
@@ -189,6 +194,18 @@ func until(ctx context.Context, try func() error) error {
 type Writes struct {
 	// Spec is that of a complete run. Reserved, Running and Ended are statuses in the order in which a controller writes them.
 	Spec, Reserved, Running, Ended json.RawMessage
+}
+
+// Same makes sure that an object of the limit, as the API server gives it, has no more to it than one of ours.
+func Same(object []byte) error {
+	var stored struct{ Metadata struct{ ManagedFields []json.RawMessage } }
+	if err := json.Unmarshal(object, &stored); err != nil {
+		return fmt.Errorf("an object of the limit: %w", err)
+	}
+	if len(stored.Metadata.ManagedFields) > 0 {
+		return errors.New("an object of the limit: expected no managedFields, as ours have none: it costs more to write than ours")
+	}
+	return nil
 }
 
 // Of takes them from a run of ours that has ended, as the API server gives it: what a controller wrote last, and before that what was

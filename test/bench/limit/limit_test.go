@@ -11,7 +11,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admission/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
@@ -72,6 +74,14 @@ func TestOnlyADeliveredRunThatEndedCanBeWrittenAgain(t *testing.T) {
 	}
 }
 
+// What our admission saves the API server, the limit saves it, too.
+func TestAnObjectOfTheLimitHasNoMoreToItThanOurs(t *testing.T) {
+	require.NoError(t, Same([]byte(`{"metadata": {"name": "x"}}`)))
+	require.NoError(t, Same([]byte(`{"metadata": {"name": "x", "managedFields": []}}`)))
+	require.ErrorContains(t, Same([]byte(`{"metadata": {"managedFields": [{"manager": "load"}]}}`)), "expected no managedFields")
+	require.Error(t, Same([]byte("{")))
+}
+
 func TestTheWebhookAllowsAndCounts(t *testing.T) {
 	w := &Webhook{}
 	ask := func(body string) *httptest.ResponseRecorder {
@@ -80,7 +90,11 @@ func TestTheWebhookAllowsAndCounts(t *testing.T) {
 		return answer
 	}
 	answer := ask(`{"request": {"uid": "1-2", "object": {"uid": "other"}}}`)
-	assert.JSONEq(t, `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {"uid": "1-2", "allowed": true}}`, answer.Body.String())
+	var review admissionv1.AdmissionReview
+	require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &review))
+	patch := admissionv1.PatchTypeJSONPatch
+	assert.Equal(t, &admissionv1.AdmissionResponse{UID: "1-2", Allowed: true, PatchType: &patch, Patch: []byte(untold)}, review.Response)
+	assert.Equal(t, metav1.TypeMeta{APIVersion: "admission.k8s.io/v1", Kind: "AdmissionReview"}, review.TypeMeta)
 	assert.Equal(t, http.StatusBadRequest, ask("{").Code)
 	assert.Equal(t, int64(1), w.Calls())
 	w.Stop()

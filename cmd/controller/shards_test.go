@@ -24,6 +24,7 @@ import (
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/test/apiserver"
 	"github.com/hearthdev/hearth/test/bench/node"
+	"github.com/hearthdev/hearth/test/exposition"
 )
 
 const (
@@ -249,6 +250,7 @@ func (s *shards) overlap(others ...*process) {
 	require.Eventually(s.t, func() bool { return s.leads(wide) != "" }, patiently, 50*time.Millisecond, "it waits no longer than it must")
 	require.Eventually(s.t, func() bool { return unserved.MatchString(p.scrape(s.t)) }, patiently, 50*time.Millisecond,
 		"of the default shard there are two Agents at least, and no controller")
+	require.NoError(s.t, exposition.Keep("controller-shard", p.scrape(s.t)))
 	lease := s.lease(wide)
 	require.NoError(s.t, s.admin.Get(s.t.Context(), client.ObjectKeyFromObject(lease), lease))
 	assert.Equal(s.t, "hearth.dev/shard in (blue,green)", lease.Annotations[shard.AnnotationSelector])

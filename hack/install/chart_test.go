@@ -198,6 +198,9 @@ patches:
 	require.Contains(t, want, "Deployment hearth-system/hearth-controller-blue")
 	require.Contains(t, want, "Role hearth-system/hearth-controller-shards")
 	same(t, want, rendered(t, withoutCRDs+"shards: [blue, green]"))
+	numbered := rendered(t, withoutCRDs+`shards: ["1"]`)["Deployment hearth-system/hearth-controller-1"]["spec"].(object)
+	assert.Equal(t, "1", numbered["selector"].(object)["matchLabels"].(object)["hearth.dev/shard"], "a label's value is a text, whatever it looks like")
+	assert.Equal(t, rendered(t, withoutCRDs), rendered(t, withoutCRDs+"shards: null"), "none")
 	for _, shards := range []string{"[Blue]", "[a, a]", "[a.b]", "[" + strings.Repeat("x", 41) + "]"} {
 		_, err := helm(t, "template", "hearth", filepath.Join(root, "charts", "hearth"), "--set-json", "shards="+strings.NewReplacer("[", `["`, "]", `"]`, ", ", `", "`).Replace(shards))
 		require.Error(t, err, shards)

@@ -198,7 +198,9 @@ type Writes struct {
 
 // Same makes sure that an object of the limit, as the API server gives it, has no more to it than one of ours.
 func Same(object []byte) error {
-	var stored struct{ Metadata struct{ ManagedFields []json.RawMessage } }
+	var stored struct {
+		Metadata struct{ ManagedFields []json.RawMessage }
+	}
 	if err := json.Unmarshal(object, &stored); err != nil {
 		return fmt.Errorf("an object of the limit: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 type write struct {
 	name string
 	key  Key
-	// allow checks the state that it starts from and fixes what will be written. It is called right before the commit, when all that
+	// allow checks the state that it starts from and fixes what will be written. It is called right before each commit, when all that
 	// came before is known; nil: always allowed.
 	allow  func() error
 	change func(tx *bbolt.Tx, c *counts) error
@@ -22,6 +22,13 @@ type write struct {
 
 	done bool // under Journal.write
 	err  error
+}
+
+func (w *write) allowed() error {
+	if w.allow == nil {
+		return nil
+	}
+	return w.allow()
 }
 
 // waiting is what arrived and is not committed, in order.
@@ -55,9 +62,9 @@ func (q *waiting) take() []*write {
 	return taken
 }
 
-// giveBack returns what was taken and not decided, because whoever led panicked; his own write is his own affair.
-func (q *waiting) giveBack(taken []*write, own *write) {
-	taken = slices.DeleteFunc(taken, func(w *write) bool { return w.done || w == own })
+// giveBack returns what was taken and not decided, because whoever led panicked.
+func (q *waiting) giveBack(taken []*write) {
+	taken = slices.DeleteFunc(taken, func(w *write) bool { return w.done })
 	if len(taken) == 0 {
 		return
 	}
@@ -66,14 +73,22 @@ func (q *waiting) giveBack(taken []*write, own *write) {
 	q.writes = append(taken, q.writes...)
 }
 
+// drop takes a write out that nobody waits for any more, because its caller panicked.
+func (q *waiting) drop(w *write) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.writes = slices.DeleteFunc(q.writes, func(o *write) bool { return o == w })
+}
+
 // update makes one durable write, together with what others want written at this moment. When it returns nil the write is synced
 // and known. When it returns an error the write is not in the file.
 func (j *Journal) update(w *write) error {
 	j.waiting.add(w)
 	j.write.Lock()
 	defer j.write.Unlock()
+	defer j.waiting.drop(w)
 	for !w.done { // twice when another write of the same attempt came first
-		j.lead(w)
+		j.lead()
 	}
 	if w.err != nil {
 		return fmt.Errorf("journal %s: %w", w.name, w.err)
@@ -82,17 +97,15 @@ func (j *Journal) update(w *write) error {
 }
 
 // lead commits what waits; j.write is held. What cannot be committed together is committed one by one, so that nobody fails for
-// another's write.
-func (j *Journal) lead(own *write) {
+// another's write, and allowed anew, because the one before may have taken the room (fault row 19).
+func (j *Journal) lead() {
 	taken := j.waiting.take()
-	defer func() { j.waiting.giveBack(taken, own) }()
+	defer func() { j.waiting.giveBack(taken) }()
 	ready := make([]*write, 0, len(taken))
 	for _, w := range taken {
-		if w.allow != nil {
-			if w.err = w.allow(); w.err != nil {
-				w.done = true
-				continue
-			}
+		if w.err = w.allowed(); w.err != nil {
+			w.done = true
+			continue
 		}
 		ready = append(ready, w)
 	}
@@ -100,10 +113,16 @@ func (j *Journal) lead(own *write) {
 		return
 	}
 	for _, w := range ready {
-		if !w.done {
-			w.err = j.alone(w)
-			w.done = true
+		if w.done {
+			continue
 		}
+		if len(ready) > 1 {
+			w.err = w.allowed()
+		}
+		if w.err == nil {
+			w.err = j.alone(w)
+		}
+		w.done = true
 	}
 }
 

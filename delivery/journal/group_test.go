@@ -2,12 +2,17 @@ package journal
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
 
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
@@ -109,6 +114,45 @@ func mustVoid(t *testing.T, j *Journal, k Key) Key {
 	_, err := j.Void(k)
 	require.NoError(t, err)
 	return k
+}
+
+// Row 19: an accept that waited together with an end is not journalled in the room that the reserve made for that end.
+func TestNothingIsAcceptedInTheRoomOfAnEnd(t *testing.T) {
+	var full atomic.Bool // while the reserve takes the last of it
+	var dir string
+	j := mustOpen(t, memoryTempDir(t), func(c *Config) {
+		dir = c.Dir
+		c.BeforeWrite = func(string) error {
+			if _, err := os.Stat(filepath.Join(dir, reserveName)); err == nil && full.Load() {
+				return syscall.ENOSPC
+			}
+			return nil
+		}
+	})
+	require.NoError(t, accept(j, key("a", 1))())
+	_, err := j.Start(key("a", 1), "s")
+	require.NoError(t, err)
+	full.Store(true)
+	var finished, accepted error
+	var work sync.WaitGroup
+	j.write.Lock()
+	work.Go(func() { _, finished = j.Finish(key("a", 1), done("x")) })
+	require.Eventually(t, func() bool { return queued(j) == 1 }, waitFor, tick)
+	work.Go(func() { accepted = accept(j, key("b", 1))() })
+	require.Eventually(t, func() bool { return queued(j) == 2 }, waitFor, tick)
+	j.write.Unlock()
+	work.Wait()
+	require.NoError(t, finished)
+	require.ErrorIs(t, accepted, ErrFull)
+	assert.Empty(t, j.Accepted())
+}
+
+// Row 42: a write whose caller panicked while he committed others' is not made later behind his back.
+func TestAWriteWhoseCallerPanickedIsNotMadeLater(t *testing.T) {
+	j := mustOpen(t, memoryTempDir(t))
+	j.waiting.add(&write{name: "void", key: key("a", 1), change: func(*bbolt.Tx, *counts) error { panic("another's") }})
+	assert.Panics(t, func() { _ = accept(j, key("a", 1))() })
+	assert.Equal(t, 1, queued(j), "the other's alone")
 }
 
 // SPEC.md, Attempt states: of two changes of one attempt that come at the same moment the first counts, and the second sees what it left.

@@ -67,3 +67,18 @@ func TestAFeedGoesOnWhereTheConnectionIsClosed(t *testing.T) {
 	assert.GreaterOrEqual(t, closed.Load(), int32(2))
 	assert.Equal(t, 2, told.states(), "it proved who it is and was listed, once each")
 }
+
+// SPEC.md, Limits: the feed's answers are held to the same header as any other, so that a harness cannot have its caller keep more.
+func TestAFeedWithATooLargeHeaderIsANetworkFault(t *testing.T) {
+	h := harness.Start(t, harness.Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet && r.URL.Path == wire.RunsPath {
+				w.Header().Set("X-More", strings.Repeat("x", 2*maxHeaderBytes))
+			}
+			next.ServeHTTP(w, r)
+		})
+	}})
+	l := open(t, testConfig(t, h.Address))
+	eventually(t, "refused", func() bool { return l.Status().State == StateUnreachable })
+	assert.False(t, l.Status().Listed)
+}

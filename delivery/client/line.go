@@ -37,7 +37,7 @@ func (l *Link) over(ctx context.Context, n *line, c call, boot string) (reply, e
 		return reply{}, err
 	}
 	defer context.AfterFunc(ctx, func() { _ = n.SetDeadline(time.Unix(1, 0)) })()
-	n.left.N = maxHeaderBytes + wire.MaxAnswerBytes
+	n.left.N = maxHeaderBytes
 	if err := req.Write(n.Conn); err != nil {
 		return reply{}, fmt.Errorf("send: %w", quiet(err))
 	}
@@ -46,6 +46,7 @@ func (l *Link) over(ctx context.Context, n *line, c call, boot string) (reply, e
 		return reply{}, fmt.Errorf("no answer in HTTP: %w", withoutBytes(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
+	n.left.N += wire.MaxAnswerBytes
 	r, err := l.verified(signed, resp)
 	if err != nil {
 		return reply{}, err

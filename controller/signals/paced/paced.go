@@ -27,7 +27,7 @@ const (
 )
 
 // Recorders have Events written one after the other, a moment after what they tell of, so that a burst of runs does not wait for them. What
-// waits when the process ends is written then, as far as there is time.
+// waits when the process ends is written then, as far as there is time, and what is told after that at once.
 type Recorders struct {
 	scheme *runtime.Scheme
 	now    func() time.Time
@@ -35,6 +35,7 @@ type Recorders struct {
 
 	mu    sync.Mutex
 	queue queue
+	over  bool // Run ended; reconcilers end what they had begun beside it
 }
 
 // told is an Event that waits. It holds references, because a run may be large.
@@ -77,6 +78,11 @@ func (r recorder) Eventf(regarding, related runtime.Object, kind, reason, action
 
 func (p *Recorders) add(t told) {
 	p.mu.Lock()
+	if p.over {
+		p.mu.Unlock()
+		t.record()
+		return
+	}
 	dropped := p.queue.add(t)
 	p.mu.Unlock()
 	if dropped {
@@ -115,7 +121,7 @@ func (p *Recorders) Run(ctx context.Context) error {
 func (p *Recorders) rest() {
 	p.mu.Lock()
 	left := p.queue.waiting
-	p.queue.waiting = nil
+	p.queue.waiting, p.over = nil, true
 	p.mu.Unlock()
 	for _, t := range left {
 		t.record()

@@ -128,3 +128,16 @@ func TestPacedEventsAreWrittenAsTheyWereTold(t *testing.T) {
 	require.NoError(t, <-over)
 	assert.Equal(t, []string{first, "AgentRun work u beside nothing: Warning AttemptLost Retry 100% lost"}, to.told())
 }
+
+// Where the process ends, reconcilers may still end what they had begun: what they tell then waits for nobody who would write it.
+func TestAnEventToldAfterTheRestIsWrittenAtOnce(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, hearthv1.AddToScheme(scheme))
+	p, to := New(scheme, func() time.Time { return noon }), &recorded{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, p.Run(ctx))
+	run := &hearthv1.AgentRun{ObjectMeta: metav1.ObjectMeta{Name: "work", UID: "u"}}
+	p.To(to).Eventf(run, nil, corev1.EventTypeNormal, signals.EventStarted, "Start", "late")
+	assert.Equal(t, []string{"AgentRun work u beside nothing: Normal Started Start late"}, to.told())
+}

@@ -19,6 +19,8 @@ const (
 	pace = 250 * time.Millisecond
 	// restful is for how long nothing is asked, to see what the cluster uses by itself.
 	restful = 5 * time.Second
+	// keptRounds is how many rounds a result that is kept has at least.
+	keptRounds = 3
 )
 
 type options struct {
@@ -34,6 +36,9 @@ func (o options) check() error {
 		if n.value < 1 {
 			return fmt.Errorf("%s: expected 1 or more, got %d", n.flag, n.value)
 		}
+	}
+	if o.keep && o.rounds < keptRounds {
+		return fmt.Errorf("-keep: expected %d rounds at least", keptRounds)
 	}
 	return nil
 }

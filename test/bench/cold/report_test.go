@@ -53,4 +53,5 @@ func TestTheAimIsOne25th(t *testing.T) {
 func TestAnOptionThatMeasuresNothingIsNamed(t *testing.T) {
 	require.NoError(t, options{rounds: 1, warm: 1, cold: 1}.check())
 	assert.EqualError(t, options{rounds: 1, warm: 0, cold: 1}.check(), "-warm: expected 1 or more, got 0")
+	require.EqualError(t, options{rounds: 2, warm: 1, cold: 1, keep: true}.check(), "-keep: expected 3 rounds at least")
 }

@@ -131,10 +131,12 @@ func TestKeysAreSorted(t *testing.T) {
 
 func TestFiguresThatWereNotMeasuredAnewStay(t *testing.T) {
 	figure := func(id, what string, ours float64) Figure { return New(id, what, "ms", ours) }
-	older := Result{Machine: "old", Figures: []Figure{figure("P1", "a", 1), figure("P1", "b", 1), figure("P2", "a", 1), figure("P3", "a", 1)}}
-	newer := Result{Machine: "new", Figures: []Figure{figure("P9", "a", 2), figure("P3", "a", 2), figure("P1", "c", 2)}}
-	assert.Equal(t, Result{Machine: "new", Figures: []Figure{figure("P1", "c", 2), figure("P2", "a", 1), figure("P3", "a", 2), figure("P9", "a", 2)}}, Merge(older, newer))
+	older := Result{Machine: "m", Figures: []Figure{figure("P1", "a", 1), figure("P1", "b", 1), figure("P2", "a", 1), figure("P3", "a", 1)}}
+	newer := Result{Machine: "m", Figures: []Figure{figure("P9", "a", 2), figure("P3", "a", 2), figure("P1", "c", 2)}}
+	assert.Equal(t, Result{Machine: "m", Figures: []Figure{figure("P1", "c", 2), figure("P2", "a", 1), figure("P3", "a", 2), figure("P9", "a", 2)}}, Merge(older, newer))
 	assert.Equal(t, newer, Merge(Result{}, newer))
+	older.Machine = "another"
+	assert.Equal(t, newer, Merge(older, newer), "what another machine did does not pass for this one's")
 }
 
 // The page shows what is kept, whatever that is: nobody types a figure, and nobody forgets one.

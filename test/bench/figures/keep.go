@@ -16,8 +16,12 @@ const (
 	PageFile   = "docs/performance.md"
 )
 
-// Merge is a result in which the figures of newer replace those of older with the same ID. What only older has stays, in its place.
+// Merge is a result in which the figures of newer replace those of older with the same ID. What only older has stays, in its place, if it
+// was measured on the same machine: a result names one.
 func Merge(older, newer Result) Result {
+	if older.Machine != newer.Machine {
+		return newer
+	}
 	merged := Result{Machine: newer.Machine}
 	added := map[string]bool{}
 	add := func(id string) {

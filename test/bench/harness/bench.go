@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/hearthdev/hearth/test/bench/figures"
 )
@@ -14,7 +15,25 @@ type options struct {
 	update       bool
 }
 
-const resultName = "harness.json"
+const (
+	resultName = "harness.json"
+	// keptRounds is how many rounds a result that is kept has at least.
+	keptRounds = 3
+	// roundLimit bounds a round: whatever hangs is ended with it.
+	roundLimit = 10 * time.Minute
+)
+
+func (o options) check() error {
+	switch {
+	case o.rounds < 1:
+		return fmt.Errorf("-rounds: expected 1 or more, got %d", o.rounds)
+	case o.runs <= warmRuns:
+		return fmt.Errorf("-runs: expected more than %d, which are not counted, got %d", warmRuns, o.runs)
+	case o.update && o.rounds < keptRounds:
+		return fmt.Errorf("-update: expected %d rounds at least", keptRounds)
+	}
+	return nil
+}
 
 // updates are those of a prompt of P5 and P8, of 1 KiB each.
 const updates = 1000
@@ -32,6 +51,9 @@ type round struct {
 }
 
 func bench(ctx context.Context, o options) error {
+	if err := o.check(); err != nil {
+		return err
+	}
 	dir, err := os.MkdirTemp("", "hearth-bench-")
 	if err != nil {
 		return fmt.Errorf("a directory: %w", err)
@@ -65,6 +87,8 @@ func bench(ctx context.Context, o options) error {
 
 // measure is a round: the agent alone and behind a harness, one after the other.
 func measure(ctx context.Context, built binaries, dir string, runs int) (r round, err error) {
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	defer cancel()
 	var direct *agent
 	if direct, r.initialize, err = startAgent(ctx, built.agent); err != nil {
 		return r, err
@@ -98,7 +122,7 @@ func measure(ctx context.Context, built binaries, dir string, runs int) (r round
 	if r.worked, err = worker.resident(); err != nil {
 		return r, err
 	}
-	r.growth, r.cpuRun = (r.worked-before)*1024/float64(max(runs-warmRuns, 1)), cpu
+	r.growth, r.cpuRun = (r.worked-before)*1024/float64(runs-warmRuns), cpu
 	return r, nil
 }
 

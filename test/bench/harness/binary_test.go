@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestASymbolBelongsToAModuleOrToTheStandardLibrary(t *testing.T) {
@@ -21,4 +22,12 @@ func TestASymbolBelongsToAModuleOrToTheStandardLibrary(t *testing.T) {
 	} {
 		assert.Equal(t, want, owner(symbol), symbol)
 	}
+}
+
+func TestAnOptionThatMeasuresNothingIsNamed(t *testing.T) {
+	require.NoError(t, options{rounds: 1, runs: 300}.check())
+	require.NoError(t, options{rounds: keptRounds, runs: 300, update: true}.check())
+	assert.ErrorContains(t, options{runs: 300}.check(), "-rounds: expected 1 or more, got 0")
+	assert.ErrorContains(t, options{rounds: 1, runs: warmRuns}.check(), "-runs: expected more than")
+	assert.ErrorContains(t, options{rounds: 1, runs: 300, update: true}.check(), "-update: expected 3 rounds at least")
 }

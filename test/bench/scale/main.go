@@ -24,13 +24,17 @@ func main() {
 		os.Exit(node.Main())
 	}
 	s := sizes{}
-	flag.IntVar(&s.few, "few", 500, "`targets` that have the runs in flight")
+	flag.IntVar(&s.few, "few", 500, "`targets` that have the runs in flight, 0 for not to measure any but the records")
 	flag.IntVar(&s.many, "many", 2000, "`targets` that there are then")
 	flag.IntVar(&s.perAgent, "per-agent", 50, "`targets` of an Agent")
 	flag.IntVar(&s.each, "each", 20, "`runs` that each of the few has in flight")
 	flag.IntVar(&s.records, "records", 100_000, "finished `runs` in etcd, 0 for not to measure that")
 	keep := flag.Bool("keep", false, "keep the figures, and show them in the documentation")
 	flag.Parse()
+	if err := s.check(*keep); err != nil {
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := bench(ctx, s, *keep, os.Stdout)
 	stop()

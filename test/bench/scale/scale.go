@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -17,6 +18,21 @@ import (
 // sizes are how much is measured: few targets first and many then, both multiples of perAgent; each of the few carries out so many runs
 // at once. records is how many finished runs there are, in another cluster.
 type sizes struct{ few, many, perAgent, each, records int }
+
+// check says what sizes make no sense: what one more costs is told from the difference of two. A result that is kept has both parts.
+func (s sizes) check(keep bool) error {
+	switch {
+	case s.few < 0 || s.records < 0:
+		return errors.New("-few, -records: expected 0 or more")
+	case s.few > 0 && (s.each < 1 || s.perAgent < 1 || s.few%s.perAgent != 0 || s.many%s.perAgent != 0):
+		return errors.New("-few, -many: expected multiples of -per-agent, and that and -each to be 1 at least")
+	case s.few > 0 && s.many <= s.few:
+		return fmt.Errorf("-many=%d: expected more than -few=%d", s.many, s.few)
+	case keep && (s.few == 0 || s.records == 0):
+		return errors.New("-keep: expected targets and records: a result that is kept is a whole one")
+	}
+	return nil
+}
 
 // measured is what came out.
 type measured struct {

@@ -38,6 +38,26 @@ func TestANumberIsReadFromItsLine(t *testing.T) {
 	}
 }
 
+// A difference of nothing, divided by nothing, is no figure.
+func TestSizesThatTellNothingAreRefused(t *testing.T) {
+	whole := sizes{few: 500, many: 2000, perAgent: 50, each: 20, records: 100_000}
+	require.NoError(t, whole.check(true))
+	for want, change := range map[string]func(*sizes){
+		"-few, -records: expected 0 or more":            func(s *sizes) { s.records = -1 },
+		"-few, -many: expected multiples of -per-agent": func(s *sizes) { s.many = 2001 },
+		"and that and -each to be 1 at least":           func(s *sizes) { s.perAgent = 0 },
+		"-many=500: expected more than -few=500":        func(s *sizes) { s.many = 500 },
+		"-keep: expected targets and records":           func(s *sizes) { s.records = 0 },
+		"a result that is kept is a whole one":          func(s *sizes) { s.few = 0 },
+	} {
+		s := whole
+		change(&s)
+		assert.ErrorContains(t, s.check(true), want)
+	}
+	require.NoError(t, sizes{records: 10}.check(false))
+	require.NoError(t, sizes{few: 20, many: 40, perAgent: 10, each: 20}.check(false))
+}
+
 // P6 and P7 are judged by these: a figure that misses its aim must say so.
 func TestEachAimIsJudged(t *testing.T) {
 	good := measured{sizes: sizes{few: 500, many: 2000, perAgent: 50, each: 20}}

@@ -126,10 +126,10 @@ func (j *Journal) lead() {
 	}
 }
 
-// alone commits one write. A full disk gets the reserve first, unless more is to be accepted.
+// alone commits one write. A full disk gets the reserve first, unless more is to be accepted or the write can wait.
 func (j *Journal) alone(w *write) error {
 	err := j.try(w)
-	if errors.Is(err, ErrFull) && w.name != writeAccept && j.spendReserve() {
+	if errors.Is(err, ErrFull) && w.name != writeAccept && w.name != writeMarked && j.spendReserve() {
 		err = j.try(w)
 	}
 	return err

@@ -116,19 +116,23 @@ func mustVoid(t *testing.T, j *Journal, k Key) Key {
 	return k
 }
 
-// Row 19: an accept that waited together with an end is not journalled in the room that the reserve made for that end.
-func TestNothingIsAcceptedInTheRoomOfAnEnd(t *testing.T) {
-	var full atomic.Bool // while the reserve takes the last of it
-	var dir string
-	j := mustOpen(t, memoryTempDir(t), func(c *Config) {
-		dir = c.Dir
-		c.BeforeWrite = func(string) error {
-			if _, err := os.Stat(filepath.Join(dir, reserveName)); err == nil && full.Load() {
+// fullBesideReserve is a disk that, once full, has as much room as the reserve gives back.
+func fullBesideReserve(full *atomic.Bool) func(*Config) {
+	return func(c *Config) {
+		reserve := filepath.Join(c.Dir, reserveName)
+		c.BeforeWrite = func(write string) error {
+			if _, err := os.Stat(reserve); err == nil && full.Load() && write != writeRecorded {
 				return syscall.ENOSPC
 			}
 			return nil
 		}
-	})
+	}
+}
+
+// Row 19: an accept that waited together with an end is not journalled in the room that the reserve made for that end.
+func TestNothingIsAcceptedInTheRoomOfAnEnd(t *testing.T) {
+	var full atomic.Bool
+	j := mustOpen(t, memoryTempDir(t), fullBesideReserve(&full))
 	require.NoError(t, accept(j, key("a", 1))())
 	_, err := j.Start(key("a", 1), "s")
 	require.NoError(t, err)
@@ -145,6 +149,21 @@ func TestNothingIsAcceptedInTheRoomOfAnEnd(t *testing.T) {
 	require.NoError(t, finished)
 	require.ErrorIs(t, accepted, ErrFull)
 	assert.Empty(t, j.Accepted())
+}
+
+// Row 19: marks can wait, so the reserve that is kept for ends is not spent for them.
+func TestMarksLeaveTheReserveToTheEnds(t *testing.T) {
+	var full atomic.Bool
+	j := mustOpen(t, memoryTempDir(t), fullBesideReserve(&full))
+	for i := range maxMarks {
+		finish(t, j, key("r"+strconv.Itoa(i), 1), "x")
+	}
+	full.Store(true)
+	for i := range maxMarks {
+		require.NoError(t, j.Recorded(key("r"+strconv.Itoa(i), 1)))
+	}
+	assert.FileExists(t, filepath.Join(j.cfg.Dir, reserveName))
+	assert.Len(t, j.feed.marks(), maxMarks)
 }
 
 // Row 42: a write whose caller panicked while he committed others' is not made later behind his back.

@@ -44,14 +44,16 @@ func (j *Journal) Recorded(key Key) error {
 	if waiting < maxMarks {
 		return nil
 	}
-	if err := j.update(&write{name: "marks", change: func(*bbolt.Tx, *counts) error { return nil }, known: func() {}}); err != nil {
+	if err := j.update(&write{name: writeMarked, change: func(*bbolt.Tx, *counts) error { return nil }, known: func() {}}); err != nil {
 		j.cfg.Log.Warn("marks of recorded results could not be written; they go with the next write", "marks", waiting, "cause", err)
 	}
 	return nil
 }
 
-// writeRecorded is what crash tests call the moment of a mark.
-const writeRecorded = "recorded"
+const (
+	writeRecorded = "recorded" // what crash tests call the moment of a mark
+	writeMarked   = "marks"    // those that wait, by themselves
+)
 
 // putMarks writes the marks that wait, and drops what they displace.
 func (j *Journal) putMarks(tx *bbolt.Tx, c *counts, marks []mark) error {

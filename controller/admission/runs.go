@@ -72,8 +72,8 @@ func (r *runs) mutate(ctx context.Context, request admission.Request) admission.
 }
 
 // untold: nobody who applies (kubectl apply --server-side) needs these entries. The spec of a run never changes and its status has one
-// writer, so they tell nothing; without them there are none later either, and the API server has a fifth less to do for a status write,
-// on an object of half the size.
+// writer, so they tell nothing; without them there are none later either, and the API server has less to do for each status write, on an
+// object of about half the size.
 func untold(fields []metav1.ManagedFieldsEntry) bool {
 	return len(fields) > 0 && !slices.ContainsFunc(fields, func(f metav1.ManagedFieldsEntry) bool { return f.Operation == metav1.ManagedFieldsOperationApply })
 }

@@ -17,8 +17,8 @@ type History struct {
 	Active  int64  // the attempt that is accepted or running; 0 when none is
 }
 
-// History looks up an attempt and its run. Only what is synced is seen, given that no write is under way: who decides by it
-// holds a lock of his own over the look and the write that follows.
+// History looks up an attempt and its run. Only what is synced is seen, given that no write of the run is under way: who
+// decides by it holds a lock of his own over the look and the write that follows.
 func (j *Journal) History(key Key) (History, error) {
 	var h History
 	err := j.view(func(tx *bbolt.Tx) error {

@@ -131,7 +131,7 @@ func (s *Server) queueNew(key journal.Key, request wire.DeliveryRequest, in trac
 	return a
 }
 
-// held is what decisions go by; the run's lock is held.
+// held is what decisions go by, but for the capacity, which other runs take from, too (decide); the run's lock is held.
 func (s *Server) held(key journal.Key) (delivery.Held, error) {
 	h, err := s.cfg.Journal.History(key)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Server) held(key journal.Key) (delivery.Held, error) {
 	}
 	held := delivery.Held{
 		Highest: h.Highest, Active: h.Active,
-		Draining: s.draining.Load() || s.life.Err() != nil, Agent: s.cfg.Runner.Agent().State, Capacity: s.capacity(),
+		Draining: s.draining.Load() || s.life.Err() != nil, Agent: s.cfg.Runner.Agent().State,
 	}
 	if h.Same != nil {
 		held.Same = &delivery.Known{Attempt: h.Same.Attempt, Forgotten: h.Same.Forgotten}

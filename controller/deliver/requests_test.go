@@ -24,6 +24,9 @@ func (c *clock) now() time.Time { return c.from.Add(time.Duration(c.moved.Load()
 
 func (c *clock) move(d time.Duration) { c.moved.Add(int64(d)) }
 
+// catchUp moves it to what the API server dates by.
+func (c *clock) catchUp() { c.moved.Store(int64(time.Since(c.from))) }
+
 // asked waits for the Events of runs, which come after their records, and gives all that was asked of the API server since the last time.
 func (w *world) asked(p *process, events map[*hearthv1.AgentRun][]string) map[string]int {
 	w.t.Helper()
@@ -63,6 +66,7 @@ func TestRunsCostTheAPIServerExactlyTheirWrites(t *testing.T) {
 
 	busy, queued := w.deliver("busy", harness.HoldPrefix+goal), w.deliver("queued", harness.HoldPrefix+goal)
 	x.holds(p, "it is full", func(l agent.Load) bool { return l.Running == 1 && l.Queued == 1 })
+	c.catchUp()
 	waits := w.deliver("waits", goal)
 	c.move(delivery.WriteBusyAfter)
 	w.reasonIs(waits, hearthv1.ReasonTargetBusy)

@@ -280,8 +280,13 @@ func TestAFailedCommitIsSettledByWhatTheFileHolds(t *testing.T) {
 	_, err := j.Accept(request("a", 1))
 	require.NoError(t, err)
 	cause := errors.New("sync failed")
+	file := journalFile(j.cfg.Dir)
+	require.NoError(t, os.Chtimes(file, time.Time{}, newClock().Now()))
 	j.write.Lock()
 	assert.NoError(t, j.settleFailed(j.counts, cause), "it is there and could be synced after all")
+	info, err := os.Stat(file)
+	assert.NoError(t, err)
+	assert.NotEqual(t, newClock().Now(), info.ModTime().UTC(), "a sync alone would prove nothing: what it failed to write counts as written then (fsync(2))")
 	next := j.counts
 	next.Writes++
 	assert.ErrorIs(t, j.settleFailed(next, cause), cause, "it is not there")

@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"go.etcd.io/bbolt"
@@ -86,12 +87,30 @@ func (j *Journal) settleFailed(wanted counts, cause error) error {
 		return errors.Join(cause, err)
 	}
 	if found == wanted {
-		if err := j.db.Sync(); err == nil {
+		if err := j.syncAgain(); err == nil {
 			return nil
 		}
 		return errors.Join(cause, fmt.Errorf("%w: a write was made that cannot be synced", ErrClosed), j.abandon())
 	}
 	return cause
+}
+
+// syncAgain makes the last commit durable whose sync failed. Only the pages that say which commit counts can be in doubt, since the
+// rest was synced before. They are written anew: a sync that failed is told of once, and then they count as written (fsync(2)).
+func (j *Journal) syncAgain() error {
+	path := filepath.Join(j.cfg.Dir, fileName)
+	f, err := os.OpenFile(path, os.O_RDWR, 0) //nolint:gosec // the data directory is configuration
+	if err != nil {
+		return fmt.Errorf("sync again: %w", err)
+	}
+	meta := make([]byte, 2*j.db.Info().PageSize)
+	if _, err = f.ReadAt(meta, 0); err == nil {
+		_, err = f.WriteAt(meta, 0)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 // reopen opens the file again after a failed write closed it.

@@ -25,6 +25,8 @@ const (
 	leaseTimeout = 5 * time.Second
 	// lookEvery is how often who waits for others looks whether they are gone: as often as who waits for the Lease itself.
 	lookEvery = 2 * time.Second
+
+	aloneAgain = "nobody else works for Agents of this controller any more"
 )
 
 // Election is how the replicas of one shard choose who leads: by a Lease of the shard's own, whose annotation says which Agents that is.
@@ -84,7 +86,7 @@ func (e *Election) alone(ctx context.Context) error {
 		if who := words(others); who != e.told {
 			e.told = who
 			if who == "" {
-				e.Log.Info("shards: nobody else works for Agents of this controller any more", "selector", e.Own.String())
+				e.Log.Info("shards: "+aloneAgain, "selector", e.Own.String())
 			} else {
 				e.Log.Warn("shards: this controller does not lead, because another works for Agents of its selector: change the selector of one of them", "selector", e.Own.String(), "others", who)
 			}

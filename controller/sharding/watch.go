@@ -58,7 +58,11 @@ func (w *Watch) look(ctx context.Context) error {
 	metrics.ShardOverlaps(len(others))
 	if who := words(others); who != w.told.others {
 		w.told.others = who
-		w.Log.Warn("shards: others that work for Agents of this controller's selector, too", "selector", w.Own.String(), "others", who)
+		if who == "" {
+			w.Log.Info("shards: "+aloneAgain, "selector", w.Own.String())
+		} else {
+			w.Log.Warn("shards: others that work for Agents of this controller's selector, too", "selector", w.Own.String(), "others", who)
+		}
 	}
 	if first := giveWay(w.Own, others); first != "" {
 		return fmt.Errorf("shards: another controller leads for Agents of the selector %q: %s; this one gives way, and waits for it to go", w.Own.String(), first)

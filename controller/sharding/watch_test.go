@@ -3,6 +3,7 @@ package sharding
 import (
 	"bytes"
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,6 +41,12 @@ func TestOfTwoThatLeadOneGivesWay(t *testing.T) {
 		err := w.look(t.Context())
 		if !c.ends {
 			require.NoError(t, err, name)
+			if told := said.String(); strings.Contains(told, "too") {
+				said.Reset()
+				s.hold(c.other, "", now)
+				require.NoError(t, w.look(t.Context()), name)
+				assert.Contains(t, said.String(), "level=INFO msg=\"shards: nobody else works for Agents of this controller any more\"", name)
+			}
 			continue
 		}
 		require.ErrorContains(t, err, "another controller leads for Agents of the selector", name)

@@ -30,7 +30,10 @@ func sessionOf(line string) string {
 }
 
 // viewer is a client by WebSocket.
-type viewer struct{ conn *websocket.Conn }
+type viewer struct {
+	conn *websocket.Conn
+	read int // messages so far
+}
 
 func (h *harness) view(ctx context.Context) (*viewer, error) {
 	conn, _, err := websocket.Dial(ctx, "ws://"+h.acp+"/acp?token="+steerKey, nil) //nolint:bodyclose // websocket.Dial says that it needs no closing
@@ -38,7 +41,7 @@ func (h *harness) view(ctx context.Context) (*viewer, error) {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
 	conn.SetReadLimit(1 << 26)
-	v := &viewer{conn}
+	v := &viewer{conn: conn}
 	_, err = v.ask(ctx, initialize, `"id":1`)
 	return v, err
 }
@@ -58,15 +61,28 @@ func (v *viewer) until(ctx context.Context, what string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("read: %w", err)
 		}
+		v.read++
 		if strings.Contains(string(data[:min(len(data), 60)]), what) {
 			return string(data), nil
 		}
 	}
 }
 
+// prompt sends one and reads until its answer: all updates must have come before that, or nothing was measured.
+func (v *viewer) prompt(ctx context.Context, session string) error {
+	before := v.read
+	if _, err := v.ask(ctx, prompt(session), promptID); err != nil {
+		return err
+	}
+	if n := v.read - before - 1; n < updates {
+		return fmt.Errorf("expected %d updates, there were %d", updates, n)
+	}
+	return nil
+}
+
 func (v *viewer) close() { _ = v.conn.CloseNow() }
 
-// prompts tells the median time of a prompt through the harness, and straight to an agent; in turns.
+// prompts tells the mean time of a prompt through the harness, and straight to an agent; in turns.
 func prompts(ctx context.Context, h *harness, direct *agent) (through, straight float64, err error) {
 	v, err := h.view(ctx)
 	if err != nil {
@@ -77,15 +93,19 @@ func prompts(ctx context.Context, h *harness, direct *agent) (through, straight 
 	if err != nil {
 		return 0, 0, err
 	}
-	mine := prompt(sessionOf(opened))
+	mine := sessionOf(opened)
 	for i := range tries + 1 {
 		begun := time.Now()
-		if _, err := direct.ask(prompt(direct.session), updates+1); err != nil {
+		last, err := direct.ask(prompt(direct.session), updates+1)
+		if err != nil {
 			return 0, 0, err
 		}
 		a := since(begun)
+		if !strings.Contains(last, promptID) {
+			return 0, 0, fmt.Errorf("expected the agent to answer after %d updates, it said %.100q", updates, last)
+		}
 		begun = time.Now()
-		if _, err := v.ask(ctx, mine, promptID); err != nil {
+		if err := v.prompt(ctx, mine); err != nil {
 			return 0, 0, err
 		}
 		if i > 0 { // the first warms up
@@ -145,7 +165,7 @@ func (h *harness) shown(ctx context.Context, all []*viewer, session string) (flo
 	for range prompted {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		group, ctx := errgroup.WithContext(ctx)
-		group.Go(func() error { _, err := all[0].ask(ctx, prompt(session), promptID); return err })
+		group.Go(func() error { return all[0].prompt(ctx, session) })
 		for _, v := range all[1:] {
 			group.Go(func() error {
 				for range updates + 1 { // with the prompt itself, as what the user said

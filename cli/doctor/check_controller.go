@@ -43,21 +43,33 @@ func (o Observed) controller() []Finding {
 			saw("no Deployment with the labels app.kubernetes.io/name=hearth, app.kubernetes.io/component=controller").
 			do("kubectl get deployments -A -l app.kubernetes.io/name=hearth   # then --system-namespace").do("%s", o.again())}
 	}
-	d := o.Deployments.Value[0]
+	some := slices.ContainsFunc(o.Deployments.Value, func(d appsv1.Deployment) bool { return d.Status.AvailableReplicas > 0 })
+	findings := make([]Finding, len(o.Deployments.Value))
+	for i := range findings {
+		findings[i] = o.deployment(o.Deployments.Value[i])
+		if some && findings[i].Status == StatusFail { // of other shards; whose Agents that breaks, their own checks say
+			findings[i].Status = StatusHint
+		}
+	}
+	return findings
+}
+
+// deployment is one of a controller: where there are shards each has its own.
+func (o Observed) deployment(d appsv1.Deployment) Finding {
 	want, available := ptr.Deref(d.Spec.Replicas, 1), d.Status.AvailableReplicas
 	switch {
 	case want == 0:
-		return []Finding{fail(ControllerScaledDown, "Deployment %s/%s wants no replicas", d.Namespace, d.Name).
-			do("kubectl -n %s scale deployment/%s --replicas=2", d.Namespace, d.Name)}
+		return fail(ControllerScaledDown, "Deployment %s/%s wants no replicas", d.Namespace, d.Name).
+			do("kubectl -n %s scale deployment/%s --replicas=2", d.Namespace, d.Name)
 	case available >= want:
-		return []Finding{ok("Deployment %s/%s: %d of %d available, image %s", d.Namespace, d.Name, available, want, controllerImage(d))}
+		return ok("Deployment %s/%s: %d of %d available, image %s", d.Namespace, d.Name, available, want, controllerImage(d))
 	}
 	f := o.controllerPods(d)
 	if available > 0 {
 		f.Status, f.Says = StatusHint, itoa(available)+" of "+itoa(want)+" controllers are available; "+f.Says
 		f.Code = ControllerFewer
 	}
-	return []Finding{f}
+	return f
 }
 
 // controllerPods says why fewer are available than wanted.
@@ -68,7 +80,7 @@ func (o Observed) controllerPods(d appsv1.Deployment) Finding {
 		slices.SortFunc(pods, func(a, b corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) }) // the newest template first
 		for i := range pods {
 			p := &pods[i]
-			if podCondition(p, corev1.PodReady).Status == corev1.ConditionTrue {
+			if podCondition(p, corev1.PodReady).Status == corev1.ConditionTrue || p.Labels[hearthv1.LabelShard] != d.Spec.Template.Labels[hearthv1.LabelShard] {
 				continue
 			}
 			c := complaint(p, o.Tails[p.Name])

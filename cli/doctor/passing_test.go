@@ -77,6 +77,17 @@ func TestEachShardsLeaderIsNamed(t *testing.T) {
 	assert.Contains(t, printed(t, r), "it is of shard blue, for which hearth-controller-y leads by lease "+blue.Lease())
 	assert.Contains(t, printed(t, r), "Agents: those of every named shard but blue, and those without the label")
 
+	green := *o.Deployments.Value[0].DeepCopy()
+	green.Name, green.Status.AvailableReplicas = "hearth-controller-green", 0
+	green.Spec.Template.Labels = map[string]string{hearthv1.LabelShard: "green"}
+	crashed := *o.SystemPods.Value[0].DeepCopy()
+	crashed.Name, crashed.Labels = "hearth-controller-green-x", map[string]string{hearthv1.LabelShard: "green"}
+	crashed.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ContainersNotReady"}}
+	o.Deployments.Value, o.SystemPods.Value = append(o.Deployments.Value, green), append(o.SystemPods.Value, crashed)
+	r = Diagnose(o)
+	assert.Equal(t, ExitOK, r.ExitCode(), "another shard's controller is down, which breaks nothing here: %s", printed(t, r))
+	assert.Contains(t, printed(t, r), "hearth-controller-green-x")
+
 	delete(o.Agents.Value[0].Pods[0].Pod.Value.Labels, hearthv1.LabelShard)
 	assert.Contains(t, printed(t, Diagnose(o)), "has lost the label hearth.dev/shard")
 	o = newWorld(t).healthy()

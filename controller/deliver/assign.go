@@ -3,10 +3,12 @@ package deliver
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,8 +26,12 @@ type assignReconciler struct{ *courier }
 // Reconcile implements reconcile.Reconciler.
 func (a assignReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	waiting, err := a.waitingFor(ctx, req)
-	if err != nil || len(waiting) == 0 {
+	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if len(waiting) == 0 {
+		a.busy.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
 	}
 	var agent hearthv1.Agent
 	if err := a.kube.Get(ctx, req.NamespacedName, &agent, kube.UnsafeDisableDeepCopy); err != nil && !apierrors.IsNotFound(err) {
@@ -53,7 +59,7 @@ func (a assignReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	left, err := a.refuse(ctx, out.Refusals, byUID)
+	left, err := a.refuse(ctx, req.NamespacedName, out.Refusals, byUID)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -166,14 +172,18 @@ func (a assignReconciler) sendFirst(run *hearthv1.AgentRun) {
 }
 
 // refuse writes why runs wait, where that changed. Next tells when there is more to write; zero is never.
-func (a assignReconciler) refuse(ctx context.Context, refusals []delivery.Refusal, runs map[string]*hearthv1.AgentRun) (next time.Duration, err error) {
+func (a assignReconciler) refuse(ctx context.Context, agent types.NamespacedName, refusals []delivery.Refusal, runs map[string]*hearthv1.AgentRun) (next time.Duration, err error) {
 	var not unwritten
 	group, ctx := writing(ctx)
 	begun, now := 0, a.now()
-	for _, r := range refusals {
+	for _, r := range slices.Backward(refusals) { // the oldest have their turn first, and may need no word
 		run := runs[r.Run]
 		want := delivery.WaitStatus(now, toRun(run), r)
 		if want == nil {
+			continue
+		}
+		if r.Reason == delivery.ReasonTargetBusy && !a.busy.allow(agent, now) {
+			next = sooner(next, busyAgain)
 			continue
 		}
 		if begun++; begun > maxRefusalWrites {

@@ -25,12 +25,15 @@ type assignReconciler struct{ *courier }
 
 // Reconcile implements reconcile.Reconciler.
 func (a assignReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if pause := a.queues.pause(req.NamespacedName, a.now()); pause > 0 {
+		return ctrl.Result{RequeueAfter: pause}, nil
+	}
 	waiting, err := a.waitingFor(ctx, req)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	a.queues.looked(req.NamespacedName, a.now(), len(waiting))
 	if len(waiting) == 0 {
-		a.busy.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	var agent hearthv1.Agent
@@ -182,7 +185,7 @@ func (a assignReconciler) refuse(ctx context.Context, agent types.NamespacedName
 		if want == nil {
 			continue
 		}
-		if r.Reason == delivery.ReasonTargetBusy && !a.busy.allow(agent, now) {
+		if r.Reason == delivery.ReasonTargetBusy && !a.queues.tell(agent, now) {
 			next = sooner(next, busyAgain)
 			continue
 		}

@@ -56,7 +56,7 @@ type courier struct {
 	// runs, agents and pods wake the reconcilers of those, standing that of Agents' standing runs.
 	runs, agents, pods, standing waker
 	passes                       *passes
-	busy                         *budgets
+	queues                       *queues
 
 	mu   sync.Mutex
 	open map[string]place // by Pod UID, of the open Links

@@ -66,7 +66,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) (*Loads, error) {
 	c := &courier{
 		kube: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("hearth-deliver"), links: o.Links, self: self,
 		now: o.Now, random: o.Random, log: o.Log, limits: o.Timeouts, spans: o.Spans, newest: newNewest(), memory: newMemory(), open: map[string]place{},
-		standing: waker{delay: gathered}, passes: newPasses(), busy: newBudgets(),
+		standing: waker{delay: gathered}, passes: newPasses(), queues: newQueues(),
 	}
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		defer metrics.Lead(c.state)() // runs on the leader alone, once the caches are filled

@@ -34,8 +34,9 @@ RACED := -race $(ORDINARY) -exec 'env CGO_ENABLED=0'
 
 # Where our programs run as processes of their own there is nothing for the race detector but the tests: it would only slow them down.
 PROCESSES := /(cmd/harness|examples|hack|test)(/|$$)
-# By itself: it measures what others get meanwhile.
+# Not with them: one measures what others get meanwhile, the other serves in its own process.
 ALONE := /test/hostile$$
+RACES := /test/conformance$$
 # What the race detector would distort in the other packages.
 DISTORTED := CostsLittleMemory|ALineOf64MiB|AWrongRuntime
 
@@ -45,8 +46,8 @@ test: setup envtest-assets ## all tests but end-to-end: unit, real API server, r
 	@rm -rf $(EXPOSITION)
 	@assets=$$(hack/cluster/cluster assets); goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); helm=$$(hack/helm/install.sh); all=$$(go list ./...); \
 	export KUBEBUILDER_ASSETS=$$assets HEARTH_GOOSE=$$goose HEARTH_PEERS=$$peers HEARTH_HELM=$$helm HEARTH_EXPOSITION=$(EXPOSITION) HEARTH_REQUIRE_REAL=1; \
-	CGO_ENABLED=1 go test $(RACED) -p $(PARALLEL) $$(grep -vE '$(PROCESSES)' <<<"$$all") ./test/conformance; \
-	go test $(ORDINARY) -p $(PARALLEL) $$(grep -E '$(PROCESSES)' <<<"$$all" | grep -vE '$(ALONE)'); \
+	CGO_ENABLED=1 go test $(RACED) -p $(PARALLEL) $$(grep -vE '$(PROCESSES)' <<<"$$all") $$(grep -E '$(RACES)' <<<"$$all"); \
+	go test $(ORDINARY) -p $(PARALLEL) $$(grep -E '$(PROCESSES)' <<<"$$all" | grep -vE '$(ALONE)|$(RACES)'); \
 	go test $(ORDINARY) -count=1 $$(grep -E '$(ALONE)' <<<"$$all"); \
 	go test $(ORDINARY) -count=1 -run '$(DISTORTED)' ./controller/deliver ./controller/record ./cli/connect ./delivery/server ./runtime/attach ./test/conformance
 	@CGO_ENABLED=1 go -C hack/cluster test $(RACED) ./...

@@ -11,7 +11,7 @@ import (
 // Bounds of what waits for a client.
 const (
 	maxOutbox     = 16 << 20 // bytes, beyond the message that is being written
-	itemBytes     = 128      // what a waiting message takes beside its bytes
+	itemBytes     = 256      // what a waiting message takes beside its bytes, room to grow included
 	replayBytes   = 1 << 20  // read of a transcript at once, and one entry more
 	replayEntries = 1 << 10  // entries read of it at once
 	keptItems     = 1 << 8   // places for messages that are kept when nothing waits

@@ -67,7 +67,7 @@ func (a assignReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		return ctrl.Result{}, err
 	}
 	if next = sooner(next, left); next > 0 {
-		return ctrl.Result{RequeueAfter: next}, nil
+		return at(a.now(), earliest(a.now().Add(next), out.RequeueAt)), nil
 	}
 	return at(a.now(), out.RequeueAt), nil
 }

@@ -1,11 +1,24 @@
 package deliver
 
 import (
+	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/delivery"
 )
 
 var (
@@ -45,4 +58,44 @@ func TestALongQueueIsLookedAtLessOften(t *testing.T) {
 	q.looked(oneAgent, now, 0)
 	assert.Zero(t, q.pause(oneAgent, now), "nothing waits any more")
 	assert.Empty(t, q.of, "an Agent without a queue costs no memory")
+}
+
+// The reconciler asks before it reads anything: it has nothing here to read from.
+func TestALookThatIsTooEarlyReadsNothing(t *testing.T) {
+	now := time.Unix(1000, 0)
+	a := assignReconciler{&courier{queues: newQueues(), now: func() time.Time { return now }}}
+	a.queues.looked(oneAgent, now, 1000)
+	result, err := a.Reconcile(t.Context(), ctrl.Request{NamespacedName: oneAgent})
+	require.NoError(t, err)
+	assert.Equal(t, ctrl.Result{RequeueAfter: 20 * time.Millisecond}, result)
+}
+
+// Of ten that wait behind others the four youngest are told, and somebody looks again; what nothing ends by itself all are told.
+func TestOnlyTheYoungestOfAQueueAreTold(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for reason, want := range map[delivery.Reason][]string{
+		delivery.ReasonTargetBusy:        {"run-6", "run-7", "run-8", "run-9"},
+		delivery.ReasonWaitingForService: {"run-0", "run-1", "run-2", "run-3", "run-4", "run-5", "run-6", "run-7", "run-8", "run-9"},
+	} {
+		var mu sync.Mutex
+		var told []string
+		client := interceptor.NewClient(nil, interceptor.Funcs{SubResourceUpdate: func(_ context.Context, _ kube.Client, _ string, o kube.Object, _ ...kube.SubResourceUpdateOption) error {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, o.GetName())
+			return apierrors.NewConflict(schema.GroupResource{}, o.GetName(), nil)
+		}})
+		a := assignReconciler{&courier{kube: client, live: holding(nil), newest: newNewest(), queues: newQueues(), now: func() time.Time { return now }}}
+		runs, refusals := map[string]*hearthv1.AgentRun{}, []delivery.Refusal{}
+		for i := range 10 {
+			name := fmt.Sprintf("run-%d", i)
+			runs[name] = &hearthv1.AgentRun{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID(name), ResourceVersion: "1"}}
+			refusals = append(refusals, delivery.Refusal{Run: name, Reason: reason})
+		}
+		a.queues.looked(oneAgent, now, len(runs))
+		next, err := a.refuse(t.Context(), oneAgent, refusals, runs)
+		require.NoError(t, err)
+		assert.ElementsMatch(t, want, told, reason)
+		assert.Equal(t, busyAgain, next, reason)
+	}
 }

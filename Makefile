@@ -34,11 +34,13 @@ RACED := -race $(ORDINARY) -exec 'env CGO_ENABLED=0'
 
 # Where our programs run as processes of their own there is nothing for the race detector but the tests: it would only slow them down.
 PROCESSES := /(cmd/harness|examples|hack|test)(/|$$)
-# Not with them: one measures what others get meanwhile, the other serves in its own process.
+# Not with them: it measures what others get meanwhile.
 ALONE := /test/hostile$$
+# These serve in their own process too, so both ways; and those that take longest begin, for nothing to be waited for alone at the end.
 RACES := /test/conformance$$
+LONGEST := /(controller/deliver|runtime/standing)$$
 # What the race detector would distort in the other packages. What these few expose would replace what their packages' whole runs did.
-DISTORTED := CostsLittleMemory|ALineOf64MiB|AWrongRuntime
+DISTORTED := CostsLittleMemory|ALineOf64MiB
 
 .PHONY: test
 test: setup envtest-assets ## all tests but end-to-end: unit, real API server, real goose, real browser
@@ -46,10 +48,10 @@ test: setup envtest-assets ## all tests but end-to-end: unit, real API server, r
 	@rm -rf $(EXPOSITION)
 	@assets=$$(hack/cluster/cluster assets); goose=$$(hack/goose/install.sh); peers=$$(test/peers/install.sh); helm=$$(hack/helm/install.sh); all=$$(go list ./...); \
 	export KUBEBUILDER_ASSETS=$$assets HEARTH_GOOSE=$$goose HEARTH_PEERS=$$peers HEARTH_HELM=$$helm HEARTH_EXPOSITION=$(EXPOSITION) HEARTH_REQUIRE_REAL=1; \
-	CGO_ENABLED=1 go test $(RACED) -p $(PARALLEL) $$(grep -vE '$(PROCESSES)' <<<"$$all") $$(grep -E '$(RACES)' <<<"$$all"); \
-	go test $(ORDINARY) -p $(PARALLEL) $$(grep -E '$(PROCESSES)' <<<"$$all" | grep -vE '$(ALONE)|$(RACES)'); \
+	CGO_ENABLED=1 go test $(RACED) -p $(PARALLEL) $$(grep -E '$(RACES)|$(LONGEST)' <<<"$$all") $$(grep -vE '$(PROCESSES)' <<<"$$all"); \
+	go test $(ORDINARY) -p $(PARALLEL) $$(grep -E '$(RACES)' <<<"$$all") $$(grep -E '$(PROCESSES)' <<<"$$all" | grep -vE '$(ALONE)'); \
 	go test $(ORDINARY) -count=1 $$(grep -E '$(ALONE)' <<<"$$all"); \
-	HEARTH_EXPOSITION= go test $(ORDINARY) -count=1 -run '$(DISTORTED)' ./controller/deliver ./controller/record ./cli/connect ./delivery/server ./runtime/attach ./test/conformance
+	HEARTH_EXPOSITION= go test $(ORDINARY) -count=1 -run '$(DISTORTED)' ./controller/deliver ./controller/record ./cli/connect ./delivery/server ./runtime/attach
 	@CGO_ENABLED=1 go -C hack/cluster test $(RACED) ./...
 	@for m in hack/image hack/licences hack/promcheck hack/release; do HEARTH_EXPOSITION=$(EXPOSITION) go -C $$m test -vet=off -shuffle=on ./...; done # nothing runs beside anything else there, and what they link is large
 

@@ -81,6 +81,7 @@ func TestTheJournalCutAtEveryWriteKeepsWhatItPromised(t *testing.T) {
 	require.NoError(t, err)
 	for cut := 1; ; cut++ {
 		dir := memoryTempDir(t)
+		leaveRunning(t, dir)
 		cmd := exec.CommandContext(t.Context(), executable)
 		cmd.Env = append(os.Environ(), cutEnv+"="+strconv.Itoa(cut), cutDirEnv+"="+dir)
 		out, err := cmd.Output()
@@ -106,6 +107,7 @@ func checkCut(t *testing.T, dir string, did int, what string) {
 	}
 	for steps := from; steps <= min(did+1, len(script)); steps++ {
 		model := memoryTempDir(t)
+		leaveRunning(t, model)
 		j := mustOpen(t, model)
 		for _, step := range script[:steps] {
 			require.NoError(t, step.do(j))
@@ -116,11 +118,22 @@ func checkCut(t *testing.T, dir string, did int, what string) {
 	assert.Contains(t, allowed, got, what)
 }
 
+// leaveRunning makes a journal with an attempt that the next boot has to settle.
+func leaveRunning(t *testing.T, dir string) {
+	t.Helper()
+	j := mustOpen(t, dir)
+	_, err := j.Accept(request("left", 1))
+	require.NoError(t, err)
+	_, err = j.Start(key("left", 1), "s")
+	require.NoError(t, err)
+	require.NoError(t, j.Close())
+}
+
 // states is what a caller can see of the script's attempts.
 func states(t *testing.T, j *Journal) string {
 	t.Helper()
 	var b strings.Builder
-	for _, k := range []Key{key("a", 1), key("b", 1), key("b", 2), key("c", 5), key("d", 1)} {
+	for _, k := range []Key{key("left", 1), key("a", 1), key("b", 1), key("b", 2), key("c", 5), key("d", 1)} {
 		e, err := j.Get(k)
 		if errors.Is(err, ErrUnknown) {
 			continue

@@ -35,7 +35,9 @@ func lockDir(path string) (*os.File, error) {
 
 // openFile opens the file and reads all of it. A file that is not there is made. errDamaged when it cannot be trusted.
 func (j *Journal) openFile(path string) (contents, error) {
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+	_, err := os.Stat(path)
+	fresh := errors.Is(err, os.ErrNotExist)
+	if fresh {
 		if err := create(path); err != nil {
 			return contents{}, err
 		}
@@ -44,6 +46,7 @@ func (j *Journal) openFile(path string) (contents, error) {
 	if err != nil {
 		return contents{}, err
 	}
+	c.fresh = fresh
 	j.file.Lock()
 	defer j.file.Unlock()
 	j.db = db
@@ -51,13 +54,13 @@ func (j *Journal) openFile(path string) (contents, error) {
 }
 
 // create makes a journal under another name and renames it, so that a file of the journal's name is always complete: an
-// empty one, or one without an ID, can only be a damaged one.
+// empty one, or one without an ID, can only be a damaged one. Nobody reads it before it has its name, so it is synced once, before that.
 func create(path string) error {
 	fresh := path + ".new"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove an unfinished journal: %w", err)
 	}
-	db, err := bbolt.Open(fresh, 0o600, &bbolt.Options{Timeout: lockTimeout})
+	db, err := bbolt.Open(fresh, 0o600, &bbolt.Options{Timeout: lockTimeout, NoSync: true, NoGrowSync: true})
 	if err != nil {
 		return full(err)
 	}
@@ -70,6 +73,9 @@ func create(path string) error {
 		meta := tx.Bucket(bucketMeta)
 		return errors.Join(put(meta, keyID, rand.Text()), put(meta, keyCounts, counts{}))
 	})
+	if err == nil {
+		err = db.Sync()
+	}
 	if err = errors.Join(err, db.Close()); err != nil {
 		return full(err)
 	}

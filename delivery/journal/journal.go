@@ -100,35 +100,13 @@ type Journal struct {
 	settled []Unfinished
 }
 
-// Open opens the journal in a directory, or makes one, and settles what the last boot left: an attempt that was running is
-// finished with outcome Interrupted, one that was accepted stays accepted. A second Open of the same directory fails at once
-// with ErrLocked. A damaged file is moved aside and a journal with another ID begins: it is never read as empty under the old one.
+// Open is Take and Claim.Open in one: it opens the journal in a directory, or makes one.
 func Open(cfg Config) (*Journal, error) {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Keep <= 0 {
-		cfg.Keep = DefaultKeep
-	}
-	if cfg.MaxAttempts <= 0 {
-		cfg.MaxAttempts = MaxAttempts
-	}
-	if cfg.ReserveBytes <= 0 {
-		cfg.ReserveBytes = ReserveBytes
-	}
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("journal directory: %w", err)
-	}
-	lock, err := lockDir(filepath.Join(cfg.Dir, lockName))
+	c, err := Take(cfg)
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{cfg: cfg, lock: lock}
-	j.feed.init()
-	if err := j.load(); err != nil {
-		return nil, errors.Join(err, j.Close())
-	}
-	return j, nil
+	return c.Open()
 }
 
 // load opens the file, making or replacing it when it has to, then reads and settles it.
@@ -151,7 +129,7 @@ func (j *Journal) load() error {
 	for _, s := range contents.open {
 		j.feed.put(s)
 	}
-	return j.settle()
+	return j.settle(contents.fresh)
 }
 
 // ID identifies this journal; another ID means that what the former one promised is lost (SPEC.md, Endpoints).

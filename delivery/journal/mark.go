@@ -94,13 +94,10 @@ func (j *Journal) flush() {
 // dropOld drops recorded envelopes, oldest record first, until few enough are left and none is too old.
 func dropOld(tx *bbolt.Tx, c *counts, keep int64, before time.Time) error {
 	recorded, envelopes := tx.Bucket(bucketRecorded), tx.Bucket(bucketEnvelopes)
-	for order, sealed := recorded.Cursor().First(); order != nil; order, sealed = recorded.Cursor().First() {
-		var next dropNext
-		if err := open(order, sealed, &next); err != nil {
+	for {
+		order, next, drop, err := oldest(tx, *c, keep, before)
+		if err != nil || !drop {
 			return err
-		}
-		if c.Recorded <= keep && next.RecordedAt >= before.Unix() {
-			return nil
 		}
 		c.Recorded--
 		c.Envelopes--
@@ -108,5 +105,16 @@ func dropOld(tx *bbolt.Tx, c *counts, keep int64, before time.Time) error {
 			return fmt.Errorf("drop a recorded result: %w", err)
 		}
 	}
-	return nil
+}
+
+// oldest is what was recorded first of all whose envelope is kept, and whether that is one too many or too old.
+func oldest(tx *bbolt.Tx, c counts, keep int64, before time.Time) (order []byte, next dropNext, drop bool, err error) {
+	order, sealed := tx.Bucket(bucketRecorded).Cursor().First()
+	if order == nil {
+		return nil, next, false, nil
+	}
+	if err := open(order, sealed, &next); err != nil {
+		return nil, next, false, err
+	}
+	return order, next, c.Recorded > keep || next.RecordedAt < before.Unix(), nil
 }

@@ -81,11 +81,10 @@ func (k Key) prefix() []byte {
 
 func (s stored) key() Key { return Key{RunUID: s.Attempt.Run.UID, Attempt: s.Attempt.Attempt} }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 const sealBytes = 4
 
 func checksum(key, value []byte) uint32 {
+	castagnoli := crc32.MakeTable(crc32.Castagnoli) // the library's own, made once
 	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
 }
 

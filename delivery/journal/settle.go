@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"fmt"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -9,10 +10,28 @@ import (
 )
 
 // settle ends what was running when the last boot ended (row 16). The goal was, or may have been, sent: it is never sent
-// again by itself. What was only accepted stays so and will run (row 15).
-func (j *Journal) settle() error {
+// again by itself. What was only accepted stays so and will run (row 15). Where there is nothing to write, what was read is synced all the
+// same unless this boot made it: the last one may have been killed before its last write was, and it is told from here on.
+func (j *Journal) settle(fresh bool) error {
 	running := j.feed.inState(func(s wire.State) bool { return s == wire.StateRunning })
 	now := j.now()
+	old, err := j.old(now)
+	switch {
+	case err != nil:
+		return err
+	case len(running) > 0 || old:
+		return j.settleThese(running, now)
+	case fresh:
+		return nil
+	}
+	if err := j.db.Sync(); err != nil {
+		return fmt.Errorf("sync what the last boot wrote: %w", full(err))
+	}
+	return nil
+}
+
+// settleThese ends attempts, and drops what is too old.
+func (j *Journal) settleThese(running []stored, now time.Time) error {
 	err := j.update(&write{name: "settle", change: func(tx *bbolt.Tx, c *counts) error {
 		j.settled = nil
 		for i := range running {
@@ -41,6 +60,15 @@ func (j *Journal) settle() error {
 			"runUID", s.Attempt.Run.UID, "attempt", s.Attempt.Attempt)
 	}
 	return nil
+}
+
+// old tells whether there is a recorded envelope to drop.
+func (j *Journal) old(now time.Time) (old bool, err error) {
+	err = j.view(func(tx *bbolt.Tx) error {
+		_, _, old, err = oldest(tx, j.counts, int64(j.cfg.Keep), now.Add(-KeepFor))
+		return err
+	})
+	return old, err
 }
 
 // Unfinished is an attempt that was running when the last boot ended, as it was settled, and the trace that it belongs to.

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -281,6 +283,43 @@ func TestReapingStealsNobodysWait(t *testing.T) {
 	}
 	assert.Equal(t, "done", line(t, p))
 	require.Eventually(t, func() bool { return zombies(t) == 0 }, 10*time.Second, 5*time.Millisecond, "orphans are left as zombies")
+}
+
+// counted counts what is opened and listed of /proc.
+type counted struct {
+	fs.FS
+	n *atomic.Int32
+}
+
+func (c counted) Open(name string) (fs.File, error) {
+	c.n.Add(1)
+	return c.FS.Open(name)
+}
+
+// A host may have thousands of processes: a harness that has no dead child to reap does not look through them.
+func TestTheProcessTableIsReadForADeadChildOnly(t *testing.T) {
+	reads, whole := new(atomic.Int32), procfs
+	procfs = counted{whole, reads}
+	t.Cleanup(func() { procfs = whole })
+	reap := func() map[ID]struct{} {
+		children.mu.Lock()
+		defer children.mu.Unlock()
+		return children.reap(nil)
+	}
+	child := exec.CommandContext(t.Context(), "sleep", "1000")
+	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, child.Start())
+	require.Eventually(t, func() bool { return zombies(t) == 0 }, 10*time.Second, 5*time.Millisecond, "what other tests left")
+	reads.Store(0)
+	assert.Empty(t, reap(), "it lives")
+	assert.Zero(t, reads.Load())
+
+	require.NoError(t, child.Process.Kill())
+	waitLeader(child.Process.Pid)
+	assert.Len(t, reap(), 1, "it is left to who started it")
+	assert.NotZero(t, reads.Load())
+	var exit *exec.ExitError
+	require.ErrorAs(t, child.Wait(), &exit)
 }
 
 func zombies(t *testing.T) int {

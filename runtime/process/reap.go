@@ -93,9 +93,12 @@ func Reap(ctx context.Context) error {
 
 // reap waits for dead children that nobody started here: at once for those known to come from an agent, for the overdue, and
 // for all of them in a container's first process. It returns the others. r.mu is held, so that no child is between start and
-// registration.
+// registration. The process table is read only when there is a dead child.
 func (r *registry) reap(overdue map[ID]struct{}) map[ID]struct{} {
 	strangers := map[ID]struct{}{}
+	if !anyDead() {
+		return strangers
+	}
 	t, err := table()
 	self, seen := t[os.Getpid()]
 	if err != nil || !seen {
@@ -113,6 +116,17 @@ func (r *registry) reap(overdue map[ID]struct{}) map[ID]struct{} {
 		strangers[e.id] = struct{}{}
 	}
 	return strangers
+}
+
+// anyDead tells whether a child has exited and was not waited for. It is left as it is.
+func anyDead() bool {
+	for {
+		var found unix.Siginfo
+		err := unix.Waitid(unix.P_ALL, 0, &found, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		if err != unix.EINTR { //nolint:errorlint // a bare errno
+			return err == nil && found.Signo != 0
+		}
+	}
 }
 
 func (r *registry) claimed(e entry) bool {

@@ -89,18 +89,27 @@ func prefix(cfg *Config, slot int) string {
 	return fmt.Sprintf("%d.", slot)
 }
 
-func (a *agent) greet(ctx context.Context) error {
-	var err error
+// greet brings the agent to its first session. The directory of a fresh one is made while the agent starts.
+func (a *agent) greet(ctx context.Context) (err error) {
+	dir := ""
+	if a.cfg.Session != wire.SessionStanding {
+		if dir, err = a.home.open(); err != nil {
+			return err
+		}
+	}
 	if a.info, err = a.conn.Initialize(ctx, a.cfg.Version); err != nil {
+		if dir != "" {
+			a.home.discard(dir)
+		}
 		return err
 	}
 	if a.info.Name == "" {
 		a.info.Name = program(a.cfg)
 	}
-	if a.cfg.Session == wire.SessionStanding {
+	if dir == "" {
 		return a.resume(ctx)
 	}
-	return a.openSession(ctx)
+	return a.openSessionIn(ctx, dir)
 }
 
 // environment is the agent's: what was given, a HOME of its own, and what makes it ask for permission. Of two values for one
@@ -117,18 +126,26 @@ func program(cfg *Config) string {
 	return filepath.Base(cfg.Command[0])
 }
 
-// openSession opens the session that the next goal in a fresh one gets.
+// openSession opens the session that the next goal in a fresh one gets, and notes what runs beside the agent then.
 func (a *agent) openSession(ctx context.Context) error {
 	dir, err := a.home.open()
 	if err != nil {
 		return err
 	}
+	if err := a.openSessionIn(ctx, dir); err != nil {
+		return err
+	}
+	a.before = a.processes()
+	return nil
+}
+
+func (a *agent) openSessionIn(ctx context.Context, dir string) error {
 	session, err := a.conn.NewSession(ctx, dir)
 	if err != nil {
 		a.home.discard(dir)
 		return err
 	}
-	a.session, a.dir, a.before = session, dir, a.processes()
+	a.session, a.dir = session, dir
 	return nil
 }
 

@@ -359,6 +359,20 @@ func TestACancelLeavesNoProcess(t *testing.T) {
 	}
 }
 
+// SPEC.md, Cancel ladder: what ran beside the agent before its first goal is not of the turn, and neither is the agent ended for it.
+func TestACancelLeavesWhatRanBeforeTheTurn(t *testing.T) {
+	s := stand(t, nil, func(c *Config) {
+		c.Command = append([]string{"sh", "-c", `sleep 1000 >/dev/null 2>&1 & exec "$@"`, "sh"}, c.Command...)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := s.background(ctx, "mute:")
+	pid := s.requireEffects(1)[0].PID
+	cancel()
+	assert.Equal(t, wire.OutcomeCancelled, (<-done).Outcome)
+	assert.Equal(t, wire.OutcomeSucceeded, s.turn(t.Context(), "say: again").Outcome)
+	assert.Equal(t, pid, s.requireEffects(2)[1].PID)
+}
+
 // Fault row 52: a turn ended by force does not touch another one in the same harness.
 func TestEndingOneTurnByForceLeavesTheOtherAlone(t *testing.T) {
 	s := stand(t, nil, func(c *Config) {

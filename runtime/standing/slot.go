@@ -105,6 +105,7 @@ func wait(ctx context.Context, d time.Duration) {
 func (s *slot) stand(ctx context.Context, a *agent) {
 	s.pool.cfg.Guests.Rose(s.number, a.conn, a.info) // before anybody is let in
 	s.pool.rose(a.info.Name, a.info.Version)
+	a.before = a.processes() // nobody waits for that: it is for the first goal
 	fell := sync.OnceFunc(func() {
 		s.pool.fell()
 		s.pool.cfg.Guests.Fell(s.number)

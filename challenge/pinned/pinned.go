@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"sync"
 	"time"
 
 	"github.com/hearthdev/hearth/challenge"
@@ -28,20 +29,26 @@ var (
 	notAfter  = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 )
 
-// Server is the configuration of a Pod's delivery listener.
-func Server(keys challenge.Keys) (*tls.Config, error) {
+// Server is the configuration of a Pod's delivery listener. Its certificate is made at the first handshake, because a harness that starts
+// has something better to do; a handshake fails where it cannot be made.
+func Server(keys challenge.Keys) *tls.Config {
+	made := sync.OnceValues(func() (*tls.Certificate, error) { return certificate(keys) })
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		GetCertificate:         func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return made() },
+		NextProtos:             []string{Protocol},
+		SessionTicketsDisabled: true, // every connection proves the key anew
+	}
+}
+
+func certificate(keys challenge.Keys) (*tls.Certificate, error) {
 	key := keys.TLSKey()
 	bare := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: notBefore, NotAfter: notAfter}
 	der, err := x509.CreateCertificate(rand.Reader, bare, bare, key.Public(), key)
 	if err != nil {
 		return nil, fmt.Errorf("certificate of the delivery listener: %w", err)
 	}
-	return &tls.Config{
-		MinVersion:             tls.VersionTLS13,
-		Certificates:           []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
-		NextProtos:             []string{Protocol},
-		SessionTicketsDisabled: true, // every connection proves the key anew
-	}, nil
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }
 
 // Client is the configuration of a caller: no name and no authority counts, only the Pod's key. A handshake with another key

@@ -30,9 +30,7 @@ func keys(t *testing.T, root byte, podUID string) challenge.Keys {
 
 func serverConfig(t *testing.T, k challenge.Keys) *tls.Config {
 	t.Helper()
-	c, err := Server(k)
-	require.NoError(t, err)
-	return c
+	return Server(k)
 }
 
 // shake shakes hands over a pipe that keeps what the client sent.
@@ -108,9 +106,16 @@ func TestAnyOtherKeyFailsTheHandshake(t *testing.T) {
 	stolen := serverConfig(t, mine)
 	_, thief, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
-	stolen.Certificates[0].PrivateKey = thief
+	shown, err := stolen.GetCertificate(nil)
+	require.NoError(t, err)
+	stolen.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return &tls.Certificate{Certificate: shown.Certificate, PrivateKey: thief}, nil
+	}
 	_, _, clientErr, _ := shake(t, stolen, Client(mine))
 	require.Error(t, clientErr)
+	again, err := serverConfig(t, mine).GetCertificate(nil)
+	require.NoError(t, err)
+	assert.Equal(t, again.PrivateKey, shown.PrivateKey, "it is the Pod's own that was shown")
 }
 
 func TestOlderTLSIsNotSpoken(t *testing.T) {

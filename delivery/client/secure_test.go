@@ -85,11 +85,11 @@ func (f forger) Public() crypto.PublicKey { return f.public }
 // podsCertificate is what everybody gets who connects to the Pod once; its key is not there.
 func podsCertificate(t *testing.T, more ...tls.Certificate) *tls.Config {
 	t.Helper()
-	genuine, err := pinned.Server(harness.Keys(t, "pod-1"))
+	genuine, err := pinned.Server(harness.Keys(t, "pod-1")).GetCertificate(nil)
 	require.NoError(t, err)
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
-	c := tls.Certificate{Certificate: genuine.Certificates[0].Certificate, PrivateKey: forger{key, harness.Keys(t, "pod-1").TLSKey().Public()}}
+	c := tls.Certificate{Certificate: genuine.Certificate, PrivateKey: forger{key, harness.Keys(t, "pod-1").TLSKey().Public()}}
 	for _, before := range more { // the stranger's own first, and the Pod's behind it
 		c = tls.Certificate{Certificate: slices.Concat(before.Certificate, c.Certificate), PrivateKey: before.PrivateKey}
 	}
@@ -103,8 +103,7 @@ func TestNoStrangerGetsBeyondTheHandshake(t *testing.T) {
 	h := harness.Start(t, harness.Options{})
 	another := harness.Start(t, harness.Options{Identity: wire.Identity{Namespace: "team", PodName: "reviewer-1", PodUID: "pod-2"}})
 	var read understood
-	old, err := pinned.Server(harness.Keys(t, "pod-1"))
-	require.NoError(t, err)
+	old := pinned.Server(harness.Keys(t, "pod-1"))
 	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	says := func(text string) func([]byte, net.Conn) {
 		return func(_ []byte, c net.Conn) { _, _ = io.WriteString(c, text) }

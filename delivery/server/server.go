@@ -109,7 +109,7 @@ func New(cfg Config) (*Server, error) {
 func secured(cfg Config) (*tls.Config, error) {
 	switch cfg.Scheme {
 	case wire.SchemeHTTPS, "":
-		return pinned.Server(cfg.Keys)
+		return pinned.Server(cfg.Keys), nil
 	case wire.SchemeHTTP:
 		return nil, nil //nolint:nilnil // plain HTTP has no TLS configuration
 	default:

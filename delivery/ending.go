@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"regexp"
+	"sync"
 	"time"
 
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
@@ -22,8 +23,8 @@ const (
 const cutNote = " (the record was cut to fit)"
 
 var (
-	reasonPattern = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
-	digestPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	reasonPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`) })
+	digestPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
 )
 
 // MaxClockAhead is how far a Pod's clock may be ahead of the controller's and still be believed.
@@ -49,7 +50,7 @@ func NewEnding(now time.Time, e wire.Envelope) Ending {
 	switch {
 	case out.Outcome == wire.OutcomeSucceeded:
 		out.Reason = Reason(wire.ReasonCompleted)
-	case len(out.Reason) > maxReasonBytes, !reasonPattern.MatchString(string(out.Reason)), out.Reason == Reason(wire.ReasonCompleted), ours(out.Reason):
+	case len(out.Reason) > maxReasonBytes, !reasonPattern().MatchString(string(out.Reason)), out.Reason == Reason(wire.ReasonCompleted), ours(out.Reason):
 		out.Reason = Reason(wire.ReasonAgentError)
 	}
 	if out.CompletionTime.IsZero() {
@@ -60,7 +61,7 @@ func NewEnding(now time.Time, e wire.Envelope) Ending {
 	out.DurationSeconds = &seconds
 	if t := e.Truncation; t != nil {
 		out.Truncation = &wire.Truncation{OriginalBytes: max(0, t.OriginalBytes), SHA256: t.SHA256}
-		if !digestPattern.MatchString(t.SHA256) {
+		if !digestPattern().MatchString(t.SHA256) {
 			out.Truncation.SHA256 = ""
 		}
 	}

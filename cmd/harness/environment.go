@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 
@@ -34,7 +35,9 @@ var secrets = []string{
 const exporters = "OTEL_EXPORTER_"
 
 // serviceLink is what Kubernetes adds for a Service whose name begins with hearth.
-var serviceLink = regexp.MustCompile(`^HEARTH_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+var serviceLink = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^HEARTH_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+})
 
 // kinds are the words for what flags hold.
 var kinds = map[string]string{"int": "whole number", "int64": "whole number", "duration": "duration such as 90s", "string": "text"}
@@ -64,7 +67,7 @@ func fromEnvironment(fs *pflag.FlagSet, environ []string) error {
 			if err := fs.Set(f.Name, value); err != nil {
 				return fmt.Errorf("%s: expected a %s, got %.64q", name, kinds[f.Value.Type()], value)
 			}
-		case f == nil && !slices.Contains(known, name) && !serviceLink.MatchString(name):
+		case f == nil && !slices.Contains(known, name) && !serviceLink().MatchString(name):
 			return fmt.Errorf("%.64s: harness %s has no such variable; the nearest is %s", name, fs.Name(), nearest(name, known))
 		}
 	}
@@ -106,6 +109,6 @@ func scrub(environ []string) ([]string, error) {
 	}
 	return slices.DeleteFunc(slices.Clone(environ), func(pair string) bool {
 		name, _, _ := strings.Cut(pair, "=")
-		return slices.Contains(secrets, name) || strings.HasPrefix(name, exporters) || strings.HasPrefix(name, prefix) && !serviceLink.MatchString(name)
+		return slices.Contains(secrets, name) || strings.HasPrefix(name, exporters) || strings.HasPrefix(name, prefix) && !serviceLink().MatchString(name)
 	}), nil
 }

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
@@ -31,7 +32,7 @@ const (
 	maxTranscripts = 32
 )
 
-var uidForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,127}$`)
+var uidForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,127}$`) })
 
 // transcriptPath takes the run's UID out of a path, if it is a transcript's.
 func transcriptPath(path string) (uid string, is bool) {
@@ -50,7 +51,7 @@ type wanted struct {
 // parseWanted reads a request for a transcript. The error names what is wrong with which field, and repeats none of it.
 func parseWanted(uid, query string) (wanted, error) {
 	w := wanted{uid: uid}
-	if !uidForm.MatchString(uid) {
+	if !uidForm().MatchString(uid) {
 		return w, errors.New("uid: expected the UID of an AgentRun")
 	}
 	values, err := url.ParseQuery(query)

@@ -193,6 +193,6 @@ func FuzzParseWanted(f *testing.F) {
 			assert.NotContains(t, err.Error(), "\n")
 			return
 		}
-		assert.Regexp(t, uidForm, w.uid)
+		assert.Regexp(t, uidForm(), w.uid)
 	})
 }

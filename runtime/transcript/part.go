@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"sort"
 	"strconv"
+	"sync"
 )
 
 // markEvery is how far apart the places are that an open transcript remembers, so that reading its end does not begin at its start.
@@ -71,13 +72,13 @@ func (s *Store) sync(name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-var partName = regexp.MustCompile(`^(\d{8,19})\.(\d{4,9})\.jsonl$`)
+var partName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d{8,19})\.(\d{4,9})\.jsonl$`) })
 
 func nameOf(number uint64, index int) string { return fmt.Sprintf("%08d.%04d.jsonl", number, index) }
 
 // parseName takes a part's name apart.
 func parseName(name string) (number uint64, index int, ok bool) {
-	m := partName.FindStringSubmatch(name)
+	m := partName().FindStringSubmatch(name)
 	if m == nil {
 		return 0, 0, false
 	}

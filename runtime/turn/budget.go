@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -18,7 +19,9 @@ import (
 const costDecimals = 9
 
 // number is a JSON number that may be an amount of money: none is below zero, and none is so long or large that counting it takes long.
-var number = regexp.MustCompile(`^[0-9]{1,32}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?$`)
+var number = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9]{1,32}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?$`)
+})
 
 // meter counts what a turn uses, as far as the agent tells, and watches its budget (R30).
 type meter struct {
@@ -45,7 +48,7 @@ func newMeter(l Limits) meter {
 
 // amount reads a decimal number, rounded to costDecimals; nil: it is none.
 func amount(text string) *big.Rat {
-	if !number.MatchString(text) {
+	if !number().MatchString(text) {
 		return nil
 	}
 	exact, ok := new(big.Rat).SetString(text)

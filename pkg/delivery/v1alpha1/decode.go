@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -119,16 +120,16 @@ func pointer(p jsontext.Pointer) string {
 }
 
 var (
-	amountPattern   = regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,9})?$`)
-	currencyPattern = regexp.MustCompile(`^[A-Z]{3}$`)
-	nonZero         = regexp.MustCompile(`[1-9]`)
+	amountPattern   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,9})?$`) })
+	currencyPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z]{3}$`) })
+	nonZero         = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[1-9]`) })
 )
 
 // ValidAmount: the amount is a decimal number as text, of at most 15 and 9 digits.
-func (c Cost) ValidAmount() bool { return amountPattern.MatchString(c.Amount) }
+func (c Cost) ValidAmount() bool { return amountPattern().MatchString(c.Amount) }
 
 // ValidCurrency: the currency looks like an ISO 4217 code.
-func (c Cost) ValidCurrency() bool { return currencyPattern.MatchString(c.Currency) }
+func (c Cost) ValidCurrency() bool { return currencyPattern().MatchString(c.Currency) }
 
 func (r DeliveryRequest) check() *Problem {
 	for _, f := range []struct {
@@ -179,7 +180,7 @@ func (l *Limits) check() *Problem {
 	if l.Cost == nil {
 		return nil
 	}
-	if !l.Cost.ValidAmount() || !nonZero.MatchString(l.Cost.Amount) {
+	if !l.Cost.ValidAmount() || !nonZero().MatchString(l.Cost.Amount) {
 		return Malformed("/limits/cost/amount", "a positive decimal number as text")
 	}
 	if !l.Cost.ValidCurrency() {

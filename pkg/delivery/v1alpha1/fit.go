@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -12,7 +13,7 @@ const (
 	maxWord    = 256 // outcome, reason, stop reason, media type
 )
 
-var digestPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var digestPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
 
 // Tidy makes any envelope a valid one (SPEC.md, Envelope): it has the version, an outcome and a reason (what has none is
 // Failed/AgentError), every text is valid and without NUL, all but the output and the warnings are short, and times, costs and
@@ -41,7 +42,7 @@ func (e Envelope) Tidy() Envelope {
 	}
 	if t := e.Truncation; t != nil {
 		e.Truncation = &Truncation{OriginalBytes: t.OriginalBytes}
-		if digestPattern.MatchString(t.SHA256) {
+		if digestPattern().MatchString(t.SHA256) {
 			e.Truncation.SHA256 = t.SHA256
 		}
 	}

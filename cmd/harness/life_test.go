@@ -42,7 +42,7 @@ func TestAHarnessBootsInOrderAndCarriesOutAGoal(t *testing.T) {
 	p.env = []string{"HEARTH_GOAL_FILE=" + goalFile}
 	b := p.ready()
 	text := b.log.String()
-	assert.Less(t, strings.Index(text, "delivery: listening"), strings.Index(text, "agent: ready"))
+	assert.Less(t, strings.Index(text, "delivery: listening"), strings.Index(text, "acp: listening"))
 	assert.Less(t, strings.Index(text, "agent: ready"), strings.Index(text, "acp: listening"))
 	assert.Equal(t, wire.AgentReady, b.boot.Agent.State)
 	assert.Equal(t, p.pod, b.boot.Identity)
@@ -303,7 +303,7 @@ func TestABrokenListenerOn4000EndsTheHarness(t *testing.T) {
 	h := newHarness(cfg, told, newSignals(t.Context(), nil, told))
 	require.NoError(t, h.assemble(t.Context(), nil, nil))
 	ended := make(chan error, 1)
-	go func() { ended <- h.stand(t.Context(), make(chan os.Signal)) }()
+	go func() { ended <- h.stand(t.Context(), make(chan os.Signal), func() error { return nil }) }()
 	address := log.await(t, `acp: listening"? addr=(\S+)`)
 	breakListener(t, address)
 	select {
@@ -338,21 +338,23 @@ func TestAnAgentThatNeverStartsEndsTheHarness(t *testing.T) {
 	log := newLines()
 	keys, err := challenge.Derive([]byte(token), podUID)
 	require.NoError(t, err)
-	cfg, err := parseServe([]string{"--acp-listen=127.0.0.1:0", "--delivery-listen=127.0.0.1:0", "--data-dir=" + p.dir, "--", "/bin/false"}, nil)
+	cfg, err := parseServe([]string{"--acp-listen=127.0.0.1:0", "--delivery-listen=127.0.0.1:0", "--metrics-listen=off", "--data-dir=" + p.dir, "--", "/bin/false"}, nil)
 	require.NoError(t, err)
 	told := slog.New(slog.NewTextHandler(log, nil))
 	h := newHarness(cfg, told, newSignals(t.Context(), nil, told))
 	require.NoError(t, h.assemble(t.Context(), nil, nil))
-	require.NoError(t, h.openJournal(t.Context()))
+	book, err := h.takeJournal()
+	require.NoError(t, err)
 	h.agents.pool, err = standing.New(standing.Config{
 		Command: cfg.command, DataDir: cfg.dataDir, Concurrency: 1, Permissions: cfg.permissions, Log: h.log, Now: time.Now,
 		FirstBackoff: time.Millisecond, MaxBackoff: time.Millisecond,
 	})
 	require.NoError(t, err)
-	require.NoError(t, h.openDelivery(t.Context(), credentials{identity: p.pod, keys: keys}))
-	address := log.await(t, `delivery: listening"? addr=(\S+)`)
-	err = h.stand(t.Context(), make(chan os.Signal))
+	err = h.stand(t.Context(), make(chan os.Signal), func() error {
+		return h.open(t.Context(), book, &credentials{identity: p.pod, keys: keys}, nil)
+	})
 	require.ErrorContains(t, err, "3 times in a row")
+	address := log.await(t, `delivery: listening"? addr=(\S+)`)
 	assert.True(t, refuses(t, address))
 	assert.Contains(t, log.String(), "agent: start failed")
 }

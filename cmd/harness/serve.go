@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,6 +33,7 @@ type harness struct {
 	door   *door
 	fatal  chan error // what ends the harness although nobody asked it to
 	heard  *signals
+	opened chan struct{} // closed once all that comes before port 4000 is open
 
 	journal *journal.Journal // with delivery only, as the rest
 	server  deliverer
@@ -40,7 +42,7 @@ type harness struct {
 }
 
 func newHarness(cfg serveConfig, log *slog.Logger, heard *signals) *harness {
-	return &harness{cfg: cfg, log: log, heard: heard, agents: &agents{standing: cfg.goal, session: wire.SessionFresh}, fatal: make(chan error, 1)}
+	return &harness{cfg: cfg, log: log, heard: heard, agents: &agents{standing: cfg.goal, session: wire.SessionFresh}, fatal: make(chan error, 1), opened: make(chan struct{})}
 }
 
 // assemble makes the agents, where people meet them, and the door to there. Nothing is started.
@@ -83,30 +85,36 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 	heard := newSignals(ctx, environ, log)
 	defer heard.close(ctx)
 	h := newHarness(cfg, log, heard)
+	var book *journal.Claim
 	if who != nil || older != nil {
-		err = h.openJournal(ctx) // first: its lock says that the directory is ours
+		if book, err = h.takeJournal(); err != nil { // first: its lock says that the directory is ours
+			return err
+		}
 	}
-	if err == nil {
-		err = h.assemble(ctx, environ, agentEnv)
+	if err := h.assemble(ctx, environ, agentEnv); err != nil {
+		return errors.Join(err, book.Close())
 	}
-	if err == nil {
-		heard.serve(ctx, cfg.metricsListen)
+	return h.stand(ctx, signals, func() error { return h.open(ctx, book, who, older) })
+}
+
+// open opens what is to be open before port 4000: the journal, in which the last boot's runs are settled, the port for metrics, and the
+// one for deliveries, of the contract that there are credentials for.
+func (h *harness) open(ctx context.Context, book *journal.Claim, who *credentials, older *olderCredentials) error {
+	if book != nil {
+		if err := h.openJournal(ctx, book); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return errors.Join(err, h.closeDelivery())
-	}
+	h.heard.serve(ctx, h.cfg.metricsListen)
 	switch {
 	case who != nil:
-		err = h.openDelivery(ctx, *who)
+		return h.openDelivery(ctx, *who)
 	case older != nil:
-		err = h.openOlder(ctx, *older)
+		return h.openOlder(ctx, *older)
 	default:
-		log.Info("delivery: off, because neither " + envToken + " nor " + kontext.TokenVariable + " is set")
+		h.log.Info("delivery: off, because neither " + envToken + " nor " + kontext.TokenVariable + " is set")
+		return nil
 	}
-	if err != nil {
-		return errors.Join(err, h.closeDelivery())
-	}
-	return h.stand(ctx, signals)
 }
 
 // openDelivery opens the listener. Deliveries are refused until an agent answers.
@@ -122,18 +130,23 @@ func (h *harness) openDelivery(ctx context.Context, who credentials) error {
 	return h.listen(ctx, h.cfg.deliveryListen, "scheme", h.cfg.deliveryScheme)
 }
 
-func (h *harness) openJournal(ctx context.Context) (err error) {
-	h.journal, err = journal.Open(journal.Config{
+// takeJournal locks the journal's directory.
+func (h *harness) takeJournal() (*journal.Claim, error) {
+	return journal.Take(journal.Config{
 		Dir: h.cfg.dataDir, Now: time.Now, Log: h.log, Keep: h.cfg.keep,
 		BeforeWrite: func(name string) error { crashpoint.Reach(crashpoint.BeforeWrite(name)); return nil },
 		AfterWrite:  func(name string) { crashpoint.Reach(crashpoint.AfterWrite(name)) },
 		Wrote:       func(_ string, took time.Duration) { h.heard.set.Wrote(took) },
 	})
-	if err == nil {
-		h.heard.set.Watch(h.journal.Counts)
-		h.heard.interrupted(ctx, h.journal.Unfinished())
+}
+
+func (h *harness) openJournal(ctx context.Context, book *journal.Claim) (err error) {
+	if h.journal, err = book.Open(); err != nil {
+		return err
 	}
-	return err
+	h.heard.set.Watch(h.journal.Counts)
+	h.heard.interrupted(ctx, h.journal.Unfinished())
+	return nil
 }
 
 // listen opens the delivery listener, of whichever contract; about says more of it in the log.
@@ -158,8 +171,10 @@ func (h *harness) listen(ctx context.Context, address string, about ...any) erro
 	return nil
 }
 
-// agentChanged opens port 4000 when an agent answers and closes it when none does, then tells those who deliver.
+// agentChanged opens port 4000 when an agent answers and closes it when none does, then tells those who deliver. An agent that answers
+// before the rest is open waits for it.
 func (h *harness) agentChanged(ctx context.Context, info wire.AgentInfo) {
+	<-h.opened
 	h.agents.info.Store(&info)
 	if err := h.door.set(ctx, info.State == wire.AgentReady); err != nil {
 		h.fail(err)
@@ -176,21 +191,20 @@ func (h *harness) fail(err error) {
 	}
 }
 
-// stand keeps the agents standing until a signal drains the harness or something ends it.
-func (h *harness) stand(ctx context.Context, signals <-chan os.Signal) error {
+// stand starts the agents, opens beside that what else has to be open before port 4000, and keeps the agents standing until a signal
+// drains the harness or something ends it.
+func (h *harness) stand(ctx context.Context, signals <-chan os.Signal, open func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- h.agents.pool.Run(ctx) }()
-	var cause error
-	over := false
-	select {
-	case s := <-signals:
-		h.log.Info("draining", "signal", s.String(), "limit", h.cfg.drain)
-		cause = h.drain(ctx, signals)
-	case cause = <-h.fatal:
-	case cause = <-ended:
-		over = true
+	opened := sync.OnceFunc(func() { close(h.opened) })
+	cause, over := open(), false
+	if cause == nil {
+		opened()
+		cause, over = h.untilEnd(ctx, signals, ended)
 	}
-	errs := []error{cause, h.door.close(), h.closeDelivery()} //nolint:contextcheck // who leaves has time of its own
+	errs := []error{cause, h.door.close()} //nolint:contextcheck // who leaves has time of its own
+	opened()                               // an agent that waits finds the door shut
+	errs = append(errs, h.closeDelivery())
 	if !over {
 		limit, cancel := context.WithTimeout(ctx, endLimit)
 		defer cancel()
@@ -201,6 +215,19 @@ func (h *harness) stand(ctx context.Context, signals <-chan os.Signal) error {
 		}
 	}
 	return errors.Join(append(errs, h.folk.close())...)
+}
+
+// untilEnd waits for what ends the harness; over tells that the agents have ended by themselves.
+func (h *harness) untilEnd(ctx context.Context, signals <-chan os.Signal, ended <-chan error) (cause error, over bool) {
+	select {
+	case s := <-signals:
+		h.log.Info("draining", "signal", s.String(), "limit", h.cfg.drain)
+		return h.drain(ctx, signals), false
+	case cause = <-h.fatal:
+		return cause, false
+	case cause = <-ended:
+		return cause, true
+	}
 }
 
 // drain closes port 4000, lets work finish and be handed over, and stops early at a second signal.

@@ -3,16 +3,13 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -41,83 +38,51 @@ func build(ctx context.Context, dir string) (binaries, error) {
 	return b, nil
 }
 
-// process is one that is measured.
-type process struct{ cmd *exec.Cmd }
-
-func (p *process) end() {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait() // it was killed
-}
-
-// resident is its resident memory in MiB, once it is settled.
-func (p *process) resident() (float64, error) {
-	time.Sleep(settle)
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, fmt.Errorf("memory: %w", err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if value, found := strings.CutPrefix(line, "VmRSS:"); found {
-			kib, err := strconv.ParseFloat(strings.Fields(value)[0], 64)
-			return kib / 1024, err
-		}
-	}
-	return 0, errors.New("memory: the kernel does not say")
-}
-
-// cpu is the processor time that it had.
-func (p *process) cpu() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, fmt.Errorf("processor time: %w", err)
-	}
-	const user, system, tick = 11, 12, 10 * time.Millisecond // of the fields after the name; 100 ticks a second
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	var ticks int64
-	for _, i := range []int{user, system} {
-		n, err := strconv.ParseInt(fields[i], 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("processor time: %w", err)
-		}
-		ticks += n
-	}
-	return time.Duration(ticks) * tick, nil
-}
-
 // agent is the scripted agent without a harness.
 type agent struct {
-	process
+	*process
 	in      io.WriteCloser
 	out     *bufio.Reader
 	session string
+	started started // until it had answered initialize
 }
 
-// startAgent starts it and tells how long that took until it has answered initialize.
-func startAgent(ctx context.Context, program string) (a *agent, millis float64, err error) {
-	a = &agent{process: process{exec.CommandContext(ctx, program)}} //nolint:gosec // ours
-	if a.in, err = a.cmd.StdinPipe(); err != nil {
-		return nil, 0, fmt.Errorf("agent: %w", err)
+func startAgent(ctx context.Context, program string) (a *agent, err error) {
+	a = &agent{}
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.TempDir()} // as much as a harness gives it
+	if a.in, err = cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
 	}
-	out, err := a.cmd.StdoutPipe()
+	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, 0, fmt.Errorf("agent: %w", err)
+		return nil, fmt.Errorf("agent: %w", err)
 	}
 	a.out = bufio.NewReaderSize(out, 64<<10)
-	begun := time.Now()
-	if err := a.cmd.Start(); err != nil {
-		return nil, 0, fmt.Errorf("agent: %w", err)
+	if a.process, err = prepare(cmd); err != nil {
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	if err := a.greet(); err != nil {
+		a.end()
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	return a, nil
+}
+
+// greet starts it and opens a session.
+func (a *agent) greet() (err error) {
+	if err := a.begin(); err != nil {
+		return err
 	}
 	if _, err := a.ask(initialize, 1); err != nil {
-		a.end()
-		return nil, 0, err
+		return err
 	}
-	millis = since(begun)
-	if a.session, err = a.ask(newSession, 1); err != nil {
-		a.end()
-		return nil, 0, err
+	if a.started, err = a.now(); err != nil {
+		return err
 	}
-	a.session = sessionOf(a.session)
-	return a, millis, nil
+	opened, err := a.ask(newSession, 1)
+	a.session = sessionOf(opened)
+	return err
 }
 
 // ask sends a line and reads as many; it returns the last one.
@@ -138,15 +103,15 @@ func (a *agent) ask(line string, lines int) (string, error) {
 
 // harness is one with the scripted agent behind it.
 type harness struct {
-	process
-	bound         float64 // ms from its start until port 4000 was open
+	*process
+	started       started // until port 4000 was open
 	acp, delivery string  // addresses
 	hostname      string
 }
 
 var listening = regexp.MustCompile(`(acp|delivery): listening"? addr=(\S+)`)
 
-func startHarness(ctx context.Context, built binaries, dir string) (*harness, error) {
+func startHarness(ctx context.Context, built binaries, dir string) (h *harness, err error) {
 	hostname, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("hostname: %w", err)
@@ -154,37 +119,48 @@ func startHarness(ctx context.Context, built binaries, dir string) (*harness, er
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("a directory: %w", err)
 	}
-	h := &harness{process: process{exec.CommandContext(ctx, built.harness, "serve", "--", built.agent)}, hostname: hostname} //nolint:gosec // ours
-	h.cmd.Env = []string{
+	h = &harness{hostname: hostname}
+	cmd := exec.CommandContext(ctx, built.harness, "serve", "--", built.agent) //nolint:gosec // ours
+	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "POD_NAMESPACE=team", "POD_NAME=" + hostname, "POD_UID=" + podUID, "HEARTH_DELIVERY_TOKEN=" + root,
 		"HEARTH_ACP_STEER_KEY=" + steerKey, "HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_METRICS_LISTEN=127.0.0.1:0", "HEARTH_DELIVERY_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + dir,
 	}
-	h.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	log, err := h.cmd.StderrPipe()
+	log, err := cmd.StderrPipe()
 	if err != nil {
 		return nil, fmt.Errorf("harness: %w", err)
 	}
-	h.cmd.Stdout = nil
-	begun := time.Now()
-	if err := h.cmd.Start(); err != nil {
+	if h.process, err = prepare(cmd); err != nil {
 		return nil, fmt.Errorf("harness: %w", err)
 	}
-	lines := bufio.NewScanner(log)
-	var said strings.Builder
-	for h.acp == "" && lines.Scan() {
-		said.WriteString(lines.Text() + "\n")
-		if m := listening.FindStringSubmatch(lines.Text()); m != nil && m[1] == "acp" {
-			h.acp, h.bound = m[2], since(begun)
-		} else if m != nil {
-			h.delivery = m[2]
-		}
-	}
-	if h.acp == "" || h.delivery == "" {
+	if err := h.boot(log); err != nil {
 		h.end()
-		return nil, fmt.Errorf("harness: it did not start: %s", said.String())
+		return nil, fmt.Errorf("harness: %w", err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, log) }() // ends with the process
 	return h, nil
 }
 
-func since(begun time.Time) float64 { return float64(time.Since(begun).Microseconds()) / 1000 }
+// boot starts it and reads its log until port 4000 is open, which comes last.
+func (h *harness) boot(log io.Reader) error {
+	if err := h.begin(); err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(log)
+	var said strings.Builder
+	for h.acp == "" && lines.Scan() {
+		said.WriteString(lines.Text() + "\n")
+		switch m := listening.FindStringSubmatch(lines.Text()); {
+		case m == nil:
+		case m[1] == "delivery":
+			h.delivery = m[2]
+		default:
+			h.acp = m[2]
+		}
+	}
+	if h.acp == "" || h.delivery == "" {
+		return fmt.Errorf("it did not start: %s", said.String())
+	}
+	var err error
+	h.started, err = h.now()
+	return err
+}

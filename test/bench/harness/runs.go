@@ -62,7 +62,7 @@ func (h *harness) deliver(ctx context.Context, runs int) (warm, cpuMillis float6
 			if warm, err = h.resident(); err != nil {
 				return 0, 0, err
 			}
-			if before, err = h.cpu(); err != nil {
+			if before, err = h.used(); err != nil {
 				return 0, 0, err
 			}
 		}
@@ -70,8 +70,8 @@ func (h *harness) deliver(ctx context.Context, runs int) (warm, cpuMillis float6
 			return 0, 0, fmt.Errorf("run %d: %w", i, err)
 		}
 	}
-	after, err := h.cpu()
-	return warm, float64((after - before).Microseconds()) / 1000 / float64(max(runs-warmRuns, 1)), err
+	after, err := h.used()
+	return warm, millis(after-before) / float64(max(runs-warmRuns, 1)), err
 }
 
 func (h *harness) once(link *client.Link, i int, until func(string, func() bool) error) error {

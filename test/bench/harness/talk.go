@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/coder/websocket"
 	"golang.org/x/sync/errgroup"
@@ -14,7 +13,6 @@ import (
 const (
 	initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}`
 	newSession = `{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/tmp","mcpServers":[]}}`
-	tries      = 5 // of a prompt in a round, in turns
 	promptID   = `"id":3`
 )
 
@@ -82,39 +80,6 @@ func (v *viewer) prompt(ctx context.Context, session string) error {
 
 func (v *viewer) close() { _ = v.conn.CloseNow() }
 
-// prompts tells the mean time of a prompt through the harness, and straight to an agent; in turns.
-func prompts(ctx context.Context, h *harness, direct *agent) (through, straight float64, err error) {
-	v, err := h.view(ctx)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer v.close()
-	opened, err := v.ask(ctx, newSession, `"id":2`)
-	if err != nil {
-		return 0, 0, err
-	}
-	mine := sessionOf(opened)
-	for i := range tries + 1 {
-		begun := time.Now()
-		last, err := direct.ask(prompt(direct.session), updates+1)
-		if err != nil {
-			return 0, 0, err
-		}
-		a := since(begun)
-		if !strings.Contains(last, promptID) {
-			return 0, 0, fmt.Errorf("expected the agent to answer after %d updates, it said %.100q", updates, last)
-		}
-		begun = time.Now()
-		if err := v.prompt(ctx, mine); err != nil {
-			return 0, 0, err
-		}
-		if i > 0 { // the first warms up
-			straight, through = straight+a/tries, through+since(begun)/tries
-		}
-	}
-	return through, straight, nil
-}
-
 // crowd tells the processor time in µs that the harness takes for an update and a viewer, by how many viewers there are.
 func crowd(ctx context.Context, h *harness) (map[int]float64, error) {
 	costs := map[int]float64{}
@@ -152,13 +117,13 @@ func crowd(ctx context.Context, h *harness) (map[int]float64, error) {
 	return costs, nil
 }
 
-// enough updates for the kernel's clock of processor time, which ticks a hundred times a second.
-const enough = 100_000
+// enough updates for what a harness does now and then, such as collecting garbage.
+const enough = 30_000
 
 // shown has the first of the viewers prompt, and all read.
 func (h *harness) shown(ctx context.Context, all []*viewer, session string) (float64, error) {
 	prompted := max(1, enough/(updates*len(all)))
-	before, err := h.cpu()
+	before, err := h.used()
 	if err != nil {
 		return 0, err
 	}
@@ -182,6 +147,6 @@ func (h *harness) shown(ctx context.Context, all []*viewer, session string) (flo
 			return 0, err
 		}
 	}
-	after, err := h.cpu()
+	after, err := h.used()
 	return float64((after - before).Microseconds()) / float64(prompted*updates*len(all)), err
 }

@@ -220,9 +220,8 @@ type Parameter struct {
 
 // AgentRuntime is the agent program and the terms of its use.
 // +kubebuilder:validation:XValidation:rule="has(self.command) || has(self.endpoint)",message="command, endpoint or both say where the agent is"
-// +kubebuilder:validation:XValidation:rule="!has(self.endpoint) || self.endpoint.matches('^ws://(localhost|127([.](25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])){3}|\\\\[::1\\\\]):([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])(/[A-Za-z0-9._~/-]*)?$')",message="endpoint is ws://, a loopback address, a port and perhaps a path, as in ws://127.0.0.1:4001/acp"
 // +kubebuilder:validation:XValidation:rule="!has(self.endpoint) || !has(self.delivery) || !has(self.delivery.concurrency) || self.delivery.concurrency == 1",message="an Agent with an endpoint has a delivery.concurrency of 1: one server is one agent"
-// +kubebuilder:validation:XValidation:rule="!has(self.session) || self.session != 'Standing' || has(self.delivery) && (!has(self.delivery.concurrency) || self.delivery.concurrency == 1)",message="session Standing needs delivery, with a concurrency of 1: there is one session"
+// +kubebuilder:validation:XValidation:rule="self.session != 'Standing' || !has(self.session) || has(self.delivery) && (!has(self.delivery.concurrency) || self.delivery.concurrency == 1)",message="session Standing needs delivery, with a concurrency of 1: there is one session"
 type AgentRuntime struct {
 	// command is the agent, which the harness starts: a program that speaks the Agent Client Protocol on its standard input and output,
 	// for example [goose, acp], or with endpoint a server of it. Default: none, then endpoint is required.
@@ -236,6 +235,7 @@ type AgentRuntime struct {
 	// server that command starts or, without a command, one in a container beside the harness. Default: the agent speaks on standard
 	// input and output; goose serve is known to be a server without it.
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^ws://(localhost|127([.](25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])){3}|\\\\[::1\\\\]):([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])(/[A-Za-z0-9._~/-]*)?$')",message="endpoint is ws://, a loopback address, a port and perhaps a path, as in ws://127.0.0.1:4001/acp"
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`
 	// delivery lets AgentRuns be delivered to the standing agent. Only a Service Agent may have it; default: none are delivered.

@@ -6,8 +6,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// The API server evaluates every rule of a run at every write of it, also of its status alone, and each look into a field costs it as much as
+// all fields beside that one. So a rule stands where it looks at least, and begins with what is true of most runs: an error on one side of ||
+// is none where the other side is true.
+
 // AgentRunSpec is what a user asks for (agentRef and parameters) together with what admission resolved it to. Once stored it
 // is immutable, but for cancel, which may go from false to true.
+// +kubebuilder:validation:XValidation:rule="self.delivery.port == self.runtime.delivery.port || !has(self.delivery) || !has(self.runtime)",message="spec.delivery.port must equal spec.runtime.delivery.port"
 type AgentRunSpec struct {
 	// agentRef names the Agent that does the work. You write its name; admission adds uid and generation. Only an ad-hoc run, which is
 	// complete in itself and has to be allowed by the controller, has none.
@@ -111,6 +116,8 @@ const (
 
 // AgentRunStatus is the run's state while it lives and its record once it has ended. Only the controller writes it; with completionTime
 // it is final.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.completionTime) || self == oldSelf",message="the run has ended; its status is a record and never changes"
+// +kubebuilder:validation:XValidation:rule="has(self.delivery.attempt) || !has(oldSelf.delivery) || !has(oldSelf.delivery.attempt)",message="status.delivery.attempt only grows and never goes away"
 type AgentRunStatus struct {
 	// phase is Pending until the work has started, then Running, and in the end Succeeded or Failed; it summarises the Succeeded condition.
 	// +optional
@@ -190,6 +197,7 @@ type AgentRunStatus struct {
 // DeliveryStatus is the reservation of the current attempt and what came of it.
 type DeliveryStatus struct {
 	// attempt is the number of the current attempt, from 1. It only grows.
+	// +kubebuilder:validation:XValidation:rule="self >= oldSelf",message="status.delivery.attempt only grows and never goes away"
 	// +optional
 	Attempt int64 `json:"attempt,omitempty"`
 	// podName is the Pod of the standing run that the attempt is sent to.
@@ -302,9 +310,7 @@ type Truncation struct {
 // +kubebuilder:printcolumn:name="Duration",type=integer,JSONPath=`.status.durationSeconds`,description="how many seconds the run worked"
 // +kubebuilder:printcolumn:name="Backend",type=string,JSONPath=`.spec.backend`,priority=1,description="what a Pod of its own was made as"
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Succeeded")].message`,priority=1
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.completionTime) || (has(self.status) && self.status == oldSelf.status)",message="the run has ended; its status is a record and never changes"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.status) || !has(oldSelf.status.delivery) || !has(oldSelf.status.delivery.attempt) || (has(self.status) && has(self.status.delivery) && has(self.status.delivery.attempt) && self.status.delivery.attempt >= oldSelf.status.delivery.attempt)",message="status.delivery.attempt only grows and never goes away"
-// +kubebuilder:validation:XValidation:rule="!has(self.spec.delivery) || !has(self.spec.runtime) || (has(self.spec.runtime.delivery) && self.spec.delivery.port == self.spec.runtime.delivery.port)",message="spec.delivery.port must equal spec.runtime.delivery.port"
+// +kubebuilder:validation:XValidation:rule="has(self.status) || !has(oldSelf.status) || !has(oldSelf.status.completionTime) && (!has(oldSelf.status.delivery) || !has(oldSelf.status.delivery.attempt))",messageExpression="has(oldSelf.status.completionTime) ? 'the run has ended; its status is a record and never changes' : 'status.delivery.attempt only grows and never goes away'"
 type AgentRun struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

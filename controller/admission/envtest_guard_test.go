@@ -88,6 +88,31 @@ func TestAnAttemptNumberOnlyGrows(t *testing.T) {
 	require.NoError(t, w.controller.Status().Update(ctx, run), "the next attempt, and the rest given back")
 }
 
+// A delivered run has one port, wherever it is read; a rule of the schema says so, because it holds for whoever needs no admission.
+func TestADeliveredRunHasOnePort(t *testing.T) {
+	w, ctx := newNamespace(t), t.Context()
+	run := func(name string, delivery *v1alpha1.DeliverySpec, runtime *v1alpha1.AgentRuntime) *v1alpha1.AgentRun {
+		r := w.run(name, "reviewer")
+		r.Spec.Delivery, r.Spec.Runtime = delivery, runtime
+		return r
+	}
+	at := func(port int32) *v1alpha1.AgentRuntime {
+		return &v1alpha1.AgentRuntime{Command: []string{"goose", "acp"}, Delivery: &v1alpha1.DeliveryRuntime{Port: port}}
+	}
+	undelivered := &v1alpha1.AgentRuntime{Command: []string{"goose", "acp"}}
+	for name, r := range map[string]*v1alpha1.AgentRun{"another port": run("work", &v1alpha1.DeliverySpec{Port: 4101}, at(4100)), "no delivery": run("work", &v1alpha1.DeliverySpec{Port: 4100}, undelivered)} {
+		require.ErrorContains(t, w.controller.Create(ctx, r), "spec.delivery.port must equal spec.runtime.delivery.port", name)
+	}
+	for name, r := range map[string]*v1alpha1.AgentRun{"delivered": run("delivered", &v1alpha1.DeliverySpec{Port: 4100}, at(4100)), "unresolved": run("unresolved", &v1alpha1.DeliverySpec{Port: 4100}, nil),
+		"with a Pod": run("pod", nil, undelivered), "sparse": run("sparse", nil, nil)} {
+		require.NoError(t, w.controller.Create(ctx, r), name)
+		r.Status.Phase = v1alpha1.PhasePending
+		require.NoError(t, w.controller.Status().Update(ctx, r), name)
+		r.Status = v1alpha1.AgentRunStatus{}
+		require.NoError(t, w.controller.Status().Update(ctx, r), "%s: a status that has neither an attempt nor an end may go", name)
+	}
+}
+
 func set(t *testing.T, u *unstructured.Unstructured, value any, path ...string) {
 	t.Helper()
 	require.NoError(t, unstructured.SetNestedField(u.Object, value, path...))

@@ -18,7 +18,7 @@ func main() {
 	}
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 5, "how many `rounds`; a figure is the median of its rounds")
-	flag.IntVar(&o.runs, "runs", 1000, "`runs` after which memory is looked at again")
+	flag.IntVar(&o.runs, "runs", 500, "`runs` after which memory is looked at again")
 	flag.BoolVar(&o.update, "update", false, "keep the figures, and show them in the documentation")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

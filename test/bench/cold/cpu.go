@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hearthdev/hearth/test/bench/rig"
+	"github.com/hearthdev/hearth/test/bench/procs"
 )
 
 // Whose processor time is counted: the programs of the cluster itself, and those of its Pods.
@@ -41,7 +41,7 @@ func processorTime(cluster string) spent {
 		if name == "" || err != nil {
 			continue
 		}
-		if cpu, err := rig.ProcessCPU(pid); err == nil {
+		if cpu, err := procs.CPU(pid); err == nil {
 			used[name] += cpu
 		}
 	}

@@ -1,44 +1,30 @@
 package rig
 
 import (
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-func TestProcessorTimeIsUserAndSystemTogether(t *testing.T) {
+func TestANameMayHaveAnythingInIt(t *testing.T) {
 	s, err := parseStat([]byte("42 (a (b) c) S 7 42 42 0 -1 4194304 1 2 3 4 150 25 9 9 20 0 1 0 100 0 0\n"))
 	require.NoError(t, err)
-	assert.Equal(t, stat{name: "a (b) c", parent: 7, cpu: 1750 * time.Millisecond}, s)
+	assert.Equal(t, stat{name: "a (b) c", parent: 7}, s)
 }
 
 func TestWhatIsNoProcessStateIsSaid(t *testing.T) {
 	for text, want := range map[string]string{
-		"":              "expected a name in parentheses",
-		")(":            "expected a name in parentheses",
-		"42 (a) S 7 42": "expected 13 fields behind the name, got 3",
+		"":         "expected a name in parentheses",
+		")(":       "expected a name in parentheses",
+		"42 (a) S": "expected 2 fields behind the name, got 1",
 		"42 (a) S x 42 42 0 -1 4194304 1 2 3 4 150 25": "field 1 behind the name",
 	} {
 		_, err := parseStat([]byte(text))
 		assert.ErrorContains(t, err, want, text)
 	}
-}
-
-func TestTheProcessorTimeOfThisProcessGrows(t *testing.T) {
-	before, err := ProcessCPU(os.Getpid())
-	require.NoError(t, err)
-	for after := before; after == before; {
-		after, err = ProcessCPU(os.Getpid())
-		require.NoError(t, err)
-	}
-	resident, err := Resident(os.Getpid())
-	require.NoError(t, err)
-	assert.Greater(t, resident, int64(1<<20))
 }
 
 func TestAChildIsFoundByItsName(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/hearthdev/hearth/test/bench/node"
+	"github.com/hearthdev/hearth/test/bench/procs"
 	"github.com/hearthdev/hearth/test/bench/rig"
 )
 
@@ -62,7 +63,7 @@ func fillUp(ctx context.Context, r *rig.Rig, count int, out io.Writer) (kept, er
 		w.say(step.what, got)
 	}
 	var err error
-	if k.apiServer, err = rig.Resident(r.APIServer); err != nil {
+	if k.apiServer, err = procs.Resident(r.APIServer); err != nil {
 		return k, err
 	}
 	text, err := fetch(ctx, r.EtcdURL()+"/metrics")

@@ -131,7 +131,8 @@ func (c situation) underWay(a *wire.Attempt) Decision {
 		reason, message = ReasonQueued, "accepted; waiting inside the harness"
 	case wire.StateRunning, wire.StateVoided:
 	}
-	if c.now.Before(show) && c.run.Reason != ReasonContactLost {
+	// What is said already need not be waited with: of a controller that begins anew that would be a second look at every run.
+	if c.now.Before(show) && c.run.Reason != ReasonContactLost && c.run.Reason != reason {
 		d.RequeueAt = earliest(c.now, d.RequeueAt, show)
 		return d
 	}

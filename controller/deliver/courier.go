@@ -120,16 +120,22 @@ func (c *courier) changed(change client.Change) {
 		c.agents.wake(p.agent)
 		c.standing.wake(p.agent)
 	}
+	told := make(map[types.NamespacedName]bool, len(change.Runs))
 	for _, r := range change.Runs {
 		if r.Namespace != p.pod.Namespace || r.Name == "" {
 			continue // a harness has no say about runs elsewhere
 		}
 		key := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
 		c.memory.saw(key, change.PodUID)
-		c.runs.wake(key)
+		told[key] = true
 	}
 	if change.State {
-		c.wakeRunsOn(context.Background(), change.PodUID)
+		for _, r := range c.reservedOn(context.Background(), change.PodUID) {
+			told[kube.ObjectKeyFromObject(r)] = true
+		}
+	}
+	for key := range told { // each once: of two wakes the second comes when the first was answered
+		c.runs.wake(key)
 	}
 }
 

@@ -96,8 +96,8 @@ func setupAssign(mgr ctrl.Manager, c *courier) error {
 
 func setupRuns(mgr ctrl.Manager, c *courier) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("deliver-run").
-		For(&hearthv1.AgentRun{}, withPredicate(predicate.NewPredicateFuncs(isDelivered))).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.podToRuns)).
+		Watches(&hearthv1.AgentRun{}, c.runEvents(), withPredicate(predicate.NewPredicateFuncs(isDelivered))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.podToRuns), withPredicate(fresh())).
 		WatchesRawSource(wakes(&c.runs)).
 		WithOptions(controllerOptions(carriers)).
 		Complete(runReconciler{c})

@@ -206,6 +206,7 @@ func (l *Link) accept(a wire.ChallengeAnswer) {
 	l.mu.Lock()
 	l.suspected = false
 	now := l.cfg.Now()
+	first := l.status.State == StateChallenging
 	if l.status.State != StateVerified {
 		l.status.State, l.status.Since, l.status.Message = StateVerified, now, ""
 		l.book.retry()
@@ -222,7 +223,8 @@ func (l *Link) accept(a wire.ChallengeAnswer) {
 		before.CloseIdleConnections()
 	}
 	l.cfg.Log.Info("link: the Pod proved who it is", "pod", l.cfg.Target.PodName, "podUID", l.cfg.Target.PodUID, "boot", a.Boot)
-	l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, State: true, Link: true})
+	// Who has waited for this target since the Link was opened goes by its list, which comes next; until then nothing has changed for them.
+	l.cfg.Changed(Change{PodUID: l.cfg.Target.PodUID, State: !first, Link: true})
 }
 
 // through is the transport of the boot that is believed in.

@@ -283,8 +283,9 @@ func TestALinkMovesWithItsPod(t *testing.T) {
 	h := harness.Start(t, harness.Options{})
 	links := NewLinks()
 	t.Cleanup(links.Close)
+	told := &changes{}
 	cfg := testConfig(t, "127.0.0.1:1")
-	cfg.Backoff = func(int) time.Duration { return time.Hour }
+	cfg.Backoff, cfg.Changed = func(int) time.Duration { return time.Hour }, told.add
 	l, err := links.Ensure(cfg)
 	require.NoError(t, err)
 	eventually(t, "unreachable", func() bool { return l.Status().State == StateUnreachable })
@@ -292,7 +293,8 @@ func TestALinkMovesWithItsPod(t *testing.T) {
 	same, err := links.Ensure(cfg)
 	require.NoError(t, err)
 	require.Same(t, l, same)
-	eventually(t, "verified", func() bool { return l.Status().State == StateVerified })
+	eventually(t, "listed", func() bool { return l.Status().Listed && told.states() >= 3 })
+	assert.Equal(t, 3, told.states(), "unreachable, there again, listed")
 	assert.Same(t, l, links.Get("pod-1"))
 	links.Remove("pod-1")
 	assert.Nil(t, links.Get("pod-1"))

@@ -74,7 +74,10 @@ func (r *Rig) StartController(ctx context.Context) (*Controller, error) {
 		return nil, err
 	}
 	r.controller = c
-	err = r.until(ctx, "the controller to lead", func() bool {
+	if r.options.Started != nil {
+		r.options.Started(r)
+	}
+	err = r.looking(ctx, startTick, "the controller to lead", func() bool {
 		return c.process.over() || get(ctx, "http://"+c.Probes+"/readyz", nil) == nil && c.leads(ctx)
 	})
 	if err == nil && c.process.over() {

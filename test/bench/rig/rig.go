@@ -29,6 +29,8 @@ import (
 const (
 	patience = 2 * time.Minute // for one part to start, or one condition to come true
 	tick     = 20 * time.Millisecond
+	// startTick is how often it looks whether a controller that starts leads: each look is a handshake with its webhooks and a scrape.
+	startTick = 100 * time.Millisecond
 )
 
 // Options of a Rig; the zero value is right for most.
@@ -41,6 +43,8 @@ type Options struct {
 	Controller []string
 	// Profiles has the controller serve Go's profiles, see Controller.Pprof.
 	Profiles bool
+	// Started is called as soon as a controller's process was started, which is Rig.Controller then; nil is not.
+	Started func(*Rig)
 }
 
 // Rig is all that runs.
@@ -151,9 +155,14 @@ func (r *Rig) Namespace(ctx context.Context, name string) error {
 
 // until waits for a condition.
 func (r *Rig) until(ctx context.Context, what string, holds func() bool) error {
+	return r.looking(ctx, tick, what, holds)
+}
+
+// looking waits for a condition, and looks so often.
+func (r *Rig) looking(ctx context.Context, every time.Duration, what string, holds func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for ticker := time.NewTicker(tick); ; {
+	for ticker := time.NewTicker(every); ; {
 		if holds() {
 			ticker.Stop()
 			return nil

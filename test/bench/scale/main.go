@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -30,13 +31,18 @@ func main() {
 	flag.IntVar(&s.each, "each", 20, "`runs` that each of the few has in flight")
 	flag.IntVar(&s.records, "records", 100_000, "finished `runs` in etcd, 0 for not to measure that")
 	keep := flag.Bool("keep", false, "keep the figures, and show them in the documentation")
+	profile := flag.String("profile", "", "a `directory` for Go's profiles of each restart: of controller, API server and harnesses; costs time, so nothing is kept")
 	flag.Parse()
-	if err := s.check(*keep); err != nil {
+	err := s.check(*keep)
+	if *keep && *profile != "" {
+		err = errors.Join(err, errors.New("-profile: expected no -keep beside it"))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := bench(ctx, s, *keep, os.Stdout)
+	err = bench(ctx, s, *keep, *profile, os.Stdout)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "scale:", err)
@@ -45,7 +51,7 @@ func main() {
 }
 
 // bench measures, each part on a rig of its own, and prints the table.
-func bench(ctx context.Context, s sizes, keep bool, out io.Writer) error {
+func bench(ctx context.Context, s sizes, keep bool, profile string, out io.Writer) error {
 	root, err := apiserver.Root()
 	if err != nil {
 		return err
@@ -54,11 +60,12 @@ func bench(ctx context.Context, s sizes, keep bool, out io.Writer) error {
 	var kept kept
 	r := figures.Result{Machine: figures.Machine(os.TempDir())}
 	for _, part := range []struct {
+		name   string
 		wanted bool
 		do     func(context.Context, *rig.Rig) error
 	}{
-		{s.few > 0, func(ctx context.Context, r *rig.Rig) (err error) { grown, err = measure(ctx, r, s, out); return err }},
-		{s.records > 0, func(ctx context.Context, r *rig.Rig) (err error) {
+		{"targets", s.few > 0, func(ctx context.Context, r *rig.Rig) (err error) { grown, err = measure(ctx, r, s, out); return err }},
+		{"records", s.records > 0, func(ctx context.Context, r *rig.Rig) (err error) {
 			kept, err = fillUp(ctx, r, s.records, out)
 			return err
 		}},
@@ -66,7 +73,7 @@ func bench(ctx context.Context, s sizes, keep bool, out io.Writer) error {
 		if !part.wanted {
 			continue
 		}
-		if err := on(ctx, part.do); err != nil {
+		if err := on(ctx, &profiles{dir: profile, part: part.name}, part.do); err != nil {
 			return err
 		}
 	}
@@ -84,15 +91,11 @@ func bench(ctx context.Context, s sizes, keep bool, out io.Writer) error {
 }
 
 // on does something on a rig, and stops that.
-func on(ctx context.Context, do func(context.Context, *rig.Rig) error) (err error) {
-	r, err := rig.Start(ctx, rig.Options{Profiles: true})
+func on(ctx context.Context, p *profiles, do func(context.Context, *rig.Rig) error) (err error) {
+	r, err := rig.Start(ctx, rig.Options{Profiles: true, Started: func(r *rig.Rig) { p.started(ctx, r) }})
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if stopped := r.Stop(); err == nil {
-			err = stopped
-		}
-	}()
+	defer func() { err = errors.Join(err, p.group.Wait(), r.Stop()) }()
 	return do(ctx, r)
 }

@@ -208,9 +208,9 @@ func TestNotTaken(t *testing.T) {
 
 func TestWhatTheHarnessHolds(t *testing.T) {
 	check(t, map[string]decideCase{
-		"accepted a moment ago: no write yet":        {func(_ *Run, o *Observed) { o.sees(told(wire.StateAccepted)) }, reserved.Add(WriteRunningAfter - 1), ActionNone, ""},
-		"accepted, queued: said":                     {func(_ *Run, o *Observed) { o.sees(told(wire.StateAccepted)) }, later, ActionNone, ReasonQueued},
-		"running a moment ago: no write yet (P7)":    {func(_ *Run, o *Observed) { o.sees(told(wire.StateRunning)) }, reserved.Add(WriteRunningAfter - 1), ActionNone, ""},
+		"accepted a moment ago: no write yet":     {func(_ *Run, o *Observed) { o.sees(told(wire.StateAccepted)) }, reserved.Add(WriteRunningAfter - 1), ActionNone, ""},
+		"accepted, queued: said":                  {func(_ *Run, o *Observed) { o.sees(told(wire.StateAccepted)) }, later, ActionNone, ReasonQueued},
+		"running a moment ago: no write yet (P7)": {func(_ *Run, o *Observed) { o.sees(told(wire.StateRunning)) }, reserved.Add(WriteRunningAfter - 1), ActionNone, ""},
 		"running, as was said before a restart: no second look (row 44)": {func(r *Run, o *Observed) {
 			r.Reason = ReasonRunning
 			o.sees(told(wire.StateRunning))

@@ -83,6 +83,7 @@ func (r *runs) validate(ctx context.Context, request admission.Request) admissio
 	if trusted(request, r.controller) {
 		return admission.Allowed("")
 	}
+	begun := r.begun()
 	if request.SubResource == subresourceStatus {
 		return answer(request, statusWrite("set spec.cancel to stop a run, delete it to forget it"))
 	}
@@ -100,8 +101,17 @@ func (r *runs) validate(ctx context.Context, request admission.Request) admissio
 		}
 		return answer(request, slices.Concat(forged(&before, &run, traceKeys...), retraced(&before, &run), moved(&before, &run, "make a new run"), held(&before, &run), immutable(&before, &run)))
 	}
-	refusals := slices.Concat(forged(nil, &run, traceKeys...), traced(&run), named(&run), placed(&run))
-	reserved, err := r.reserved(ctx, &run)
+	response := r.create(ctx, request, &run)
+	if response.Allowed {
+		r.admitted(request, &run, begun) //nolint:contextcheck // a span's parent is the run's, not the caller's
+	}
+	return response
+}
+
+// create judges a run that is new.
+func (r *runs) create(ctx context.Context, request admission.Request, run *v1alpha1.AgentRun) admission.Response {
+	refusals := slices.Concat(forged(nil, run, traceKeys...), traced(run), named(run), placed(run))
+	reserved, err := r.reserved(ctx, run)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, err)
 	}
@@ -109,9 +119,9 @@ func (r *runs) validate(ctx context.Context, request admission.Request) admissio
 		return answer(request, refusals)
 	}
 	if run.AdHoc() {
-		return r.complete(ctx, request, &run)
+		return r.complete(ctx, request, run)
 	}
-	return r.recompute(ctx, request, &run)
+	return r.recompute(ctx, request, run)
 }
 
 // complete lets an ad-hoc run pass that has everything and whose author may create its Pod.

@@ -3,8 +3,8 @@ package admission
 import (
 	"context"
 	"net/http"
+	"time"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -49,19 +49,19 @@ func codesOf(response admission.Response) []string {
 	}
 }
 
-// traced tells the span of a run that is let pass at its creation. It is known here as it will be stored, its UID included.
-func (r *runs) traced(handle admission.HandlerFunc) admission.HandlerFunc {
-	return func(ctx context.Context, request admission.Request) admission.Response {
-		begun := r.now()
-		response := handle(ctx, request)
-		if !response.Allowed || request.Operation != admissionv1.Create || request.SubResource != "" || ptr.Deref(request.DryRun, false) {
-			return response
-		}
-		var run v1alpha1.AgentRun
-		if err := r.decoder.DecodeRaw(request.Object, &run); err == nil {
-			run.Namespace = request.Namespace
-			r.spans.Admitted(&run, begun, r.now()) //nolint:contextcheck // a span's parent is the run's, not the caller's
-		}
-		return response
+// begun is when a question was begun with, where a span tells it.
+func (r *runs) begun() time.Time {
+	if r.spans == nil || r.now == nil {
+		return time.Time{}
 	}
+	return r.now()
+}
+
+// admitted tells the span of a run that is let pass at its creation. It is known here as it will be stored, its UID included.
+func (r *runs) admitted(request admission.Request, run *v1alpha1.AgentRun, begun time.Time) {
+	if begun.IsZero() || ptr.Deref(request.DryRun, false) {
+		return
+	}
+	run.Namespace = request.Namespace
+	r.spans.Admitted(run, begun, r.now())
 }

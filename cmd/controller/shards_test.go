@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -151,13 +152,17 @@ func (s *shards) count(is func(*v1alpha1.AgentRun) bool) int {
 	return n
 }
 
-// apart: no process wrote, or deleted, anything of the other shard, and each made as many Pods as its Agents have.
+// apart: no process wrote, or deleted, anything of the other shard, or was sent any of it, and each made as many Pods as its Agents have.
 func (s *shards) apart() {
 	s.t.Helper()
-	made := map[string]int{}
+	made, cached := map[string]int{}, map[string]bool{}
 	for _, r := range server.Audit(s.t, apiserver.ControllerUser) {
 		name, _, _ := strings.Cut(r.Agent, "/")
 		selector, ours := s.selects[name]
+		if ours && r.Namespace == "" && slices.Contains([]string{"agentruns", "pods", "services"}, r.Resource) {
+			cached[selector+" "+r.Verb+" "+r.Resource] = true
+			s.onlyOwn(r, selector == blue)
+		}
 		if !ours || r.Namespace != s.namespace || slices.Contains([]string{"get", "list", "watch"}, r.Verb) || strings.HasPrefix(r.Resource, "events") {
 			continue
 		}
@@ -169,6 +174,20 @@ func (s *shards) apart() {
 		}
 	}
 	assert.Equal(s.t, map[string]int{blue: 2, plain: 2}, made)
+	for _, what := range []string{"watch agentruns", "watch pods", "watch services"} {
+		assert.True(s.t, cached[blue+" "+what] && cached[plain+" "+what], what)
+	}
+}
+
+// onlyOwn: what a cache asks for is of its own shard alone, so that a controller's memory and events are its own Agents'.
+func (s *shards) onlyOwn(r apiserver.Request, isBlue bool) {
+	s.t.Helper()
+	selects, err := labels.Parse(r.Selector)
+	require.NoError(s.t, err)
+	of := labels.Set{v1alpha1.LabelRun: "a-run"}
+	assert.Equal(s.t, !isBlue, selects.Matches(of), "%+v", r)
+	of[v1alpha1.LabelShard] = "blue"
+	assert.Equal(s.t, isBlue, selects.Matches(of), "%+v", r)
 }
 
 // SPEC.md, Shards: two controllers, each killed once with work under way. Every run is carried out once and recorded, each by its own

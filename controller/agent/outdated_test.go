@@ -10,6 +10,15 @@ import (
 	"github.com/hearthdev/hearth/api/v1alpha1"
 )
 
+// SPEC.md, Shards: a standing run has its Agent's shard, and no other label of it; without it no controller would see it.
+func TestAStandingRunHasTheShardOfItsAgent(t *testing.T) {
+	agent := reviewer()
+	agent.Labels = map[string]string{v1alpha1.LabelShard: "blue", "team": "payments"}
+	assert.Equal(t, map[string]string{v1alpha1.LabelAgent: "reviewer", v1alpha1.LabelShard: "blue"}, standing(agent, "reviewer-1").Labels)
+	agent.Labels = nil
+	assert.Equal(t, map[string]string{v1alpha1.LabelAgent: "reviewer"}, standing(agent, "reviewer-1").Labels)
+}
+
 // SPEC.md, Standing runs: what the harness is started with replaces the standing run when it changes, and nothing else does.
 func TestAStandingRunIsOutdatedByWhatItsHarnessIsStartedWith(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -9,9 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	kube "sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,7 +38,9 @@ func TestAQueueIsToldOfAFewTimesASecond(t *testing.T) {
 	}
 	assert.Equal(t, 4, told(oneAgent, 0))
 	assert.Equal(t, 4, told(otherAgent, 0), "each has its own")
-	assert.Equal(t, 4, told(oneAgent, busyAgain), "and when somebody looks again")
+	assert.Zero(t, told(oneAgent, 0), "another look brings no more")
+	assert.Equal(t, 2, told(oneAgent, busyAgain/2), "and with time as many as have become free")
+	assert.Equal(t, 4, told(oneAgent, busyAgain/2+busyAgain))
 	assert.Equal(t, 4, told(oneAgent, time.Hour), "nothing is saved up")
 }
 
@@ -73,9 +73,12 @@ func TestALookThatIsTooEarlyReadsNothing(t *testing.T) {
 // Of ten that wait behind others the four youngest are told, and somebody looks again; what nothing ends by itself all are told.
 func TestOnlyTheYoungestOfAQueueAreTold(t *testing.T) {
 	now := time.Unix(1000, 0)
-	for reason, want := range map[delivery.Reason][]string{
-		delivery.ReasonTargetBusy:        {"run-6", "run-7", "run-8", "run-9"},
-		delivery.ReasonWaitingForService: {"run-0", "run-1", "run-2", "run-3", "run-4", "run-5", "run-6", "run-7", "run-8", "run-9"},
+	for reason, want := range map[delivery.Reason]struct {
+		told  []string
+		again time.Duration
+	}{
+		delivery.ReasonTargetBusy:        {[]string{"run-6", "run-7", "run-8", "run-9"}, busyAgain},
+		delivery.ReasonWaitingForService: {[]string{"run-0", "run-1", "run-2", "run-3", "run-4", "run-5", "run-6", "run-7", "run-8", "run-9"}, 0},
 	} {
 		var mu sync.Mutex
 		var told []string
@@ -83,7 +86,7 @@ func TestOnlyTheYoungestOfAQueueAreTold(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			told = append(told, o.GetName())
-			return apierrors.NewConflict(schema.GroupResource{}, o.GetName(), nil)
+			return nil
 		}})
 		a := assignReconciler{&courier{kube: client, live: holding(nil), newest: newNewest(), queues: newQueues(), now: func() time.Time { return now }}}
 		runs, refusals := map[string]*hearthv1.AgentRun{}, []delivery.Refusal{}
@@ -95,7 +98,7 @@ func TestOnlyTheYoungestOfAQueueAreTold(t *testing.T) {
 		a.queues.looked(oneAgent, now, len(runs))
 		next, err := a.refuse(t.Context(), oneAgent, refusals, runs)
 		require.NoError(t, err)
-		assert.ElementsMatch(t, want, told, reason)
-		assert.Equal(t, busyAgain, next, reason)
+		assert.ElementsMatch(t, want.told, told, reason)
+		assert.Equal(t, want.again, next, reason)
 	}
 }

@@ -67,6 +67,17 @@ func TestPodMatchesItsGolden(t *testing.T) {
 	}
 }
 
+// SPEC.md, Shards: whatever is made for a run has its shard, by which its controller sees it.
+func TestWhatIsMadeForARunHasItsShard(t *testing.T) {
+	run := standingRun()
+	run.Labels[v1alpha1.LabelShard] = "blue"
+	for made, labels := range map[string]map[string]string{"Pod": BuildPod(run).Labels, "Secret and Service": stamped(nil, run)} {
+		assert.Equal(t, "blue", labels[v1alpha1.LabelShard], made)
+		assert.Equal(t, "reviewer-1", labels[v1alpha1.LabelRun], made)
+	}
+	assert.NotContains(t, stamped(nil, standingRun()), v1alpha1.LabelShard)
+}
+
 func env(c corev1.Container) map[string]string {
 	set := map[string]string{}
 	for _, e := range c.Env {

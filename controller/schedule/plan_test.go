@@ -183,6 +183,9 @@ func TestARunIsCompleteAndNamedAfterItsTime(t *testing.T) {
 	assert.Equal(t, "nightly-29881470", run.Name)
 	assert.Equal(t, map[string]string{v1alpha1.AnnotationScheduledAt: "2026-10-25T00:30:00Z"}, run.Annotations)
 	assert.Equal(t, map[string]string{v1alpha1.LabelAgent: "nightly"}, run.Labels)
+	agent.Labels = map[string]string{v1alpha1.LabelShard: "blue", "team": "payments"}
+	sharded, _ := runOf(agent, time.Unix(0, 0))
+	assert.Equal(t, map[string]string{v1alpha1.LabelAgent: "nightly", v1alpha1.LabelShard: "blue"}, sharded.Labels, "SPEC.md, Shards: the Agent's own controller finds it")
 	assert.Empty(t, run.OwnerReferences)
 	assert.True(t, run.OneShot())
 	assert.Equal(t, "Look at the logs.", run.Spec.Goal)

@@ -12,12 +12,13 @@ import (
 )
 
 // What an update of 1 KiB may take on its way from the agent to the disk and to one viewer, and what each viewer more may. The latter is
-// far below the update itself: all are shown the same bytes, and nobody marshals or copies them.
+// far below the update itself: all are shown the same bytes, and nobody marshals or copies them. To read and to marshal an update once more
+// would be 4 KiB and 34 allocations.
 const (
-	maxUpdateBytes  = 16 << 10
-	maxUpdateAllocs = 60
+	maxUpdateBytes  = 5 << 10
+	maxUpdateAllocs = 20
 	maxViewerBytes  = 200
-	maxViewerAllocs = 0.5
+	maxViewerAllocs = 0.2
 )
 
 // P8: one marshal an update and not one a viewer; what a viewer more costs is a place in his queue.

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"bufio"
 	"encoding/json"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,6 +27,8 @@ type Request struct {
 	Agent string
 	// Group, Resource (with its subresource), Namespace and Name are what it was about; Name is empty for a list, a watch, a create.
 	Group, Resource, Namespace, Name string
+	// Selector is the label selector of a list or a watch.
+	Selector string
 	// Code is the answer's HTTP status.
 	Code int
 }
@@ -42,6 +45,7 @@ func (s *Server) Audit(t testing.TB, user string) []Request {
 	for lines.Scan() {
 		var event struct {
 			Verb, Stage, UserAgent string
+			RequestURI             string
 			User, ImpersonatedUser struct{ Username string }
 			ObjectRef              struct{ APIGroup, Resource, Subresource, Namespace, Name string }
 			ResponseStatus         struct{ Code int }
@@ -56,6 +60,9 @@ func (s *Server) Audit(t testing.TB, user string) []Request {
 			r.Resource += "/" + event.ObjectRef.Subresource
 		}
 		if r.User == user {
+			asked, err := url.ParseRequestURI(event.RequestURI)
+			require.NoError(t, err)
+			r.Selector = asked.Query().Get("labelSelector")
 			requests = append(requests, r)
 		}
 	}

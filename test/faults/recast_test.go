@@ -15,7 +15,7 @@ import (
 )
 
 // Row 39: the Agent's template changes while a run is at work, one is queued in the same harness and one waits. The old Pod ends what it
-// has; what waited goes to the new one.
+// has; what waited goes to the new one. What comes then waits for the new one, too, when that is full and the old one has room.
 func TestRow39_RecastWithWorkAtHand(t *testing.T) {
 	t.Parallel()
 	w := rig.New(t, rig.Options{})
@@ -25,7 +25,8 @@ func TestRow39_RecastWithWorkAtHand(t *testing.T) {
 	goal, open := held(t)
 	running := w.Run("reviewer", goal)
 	begun(t, w, running)
-	queued := w.Run("reviewer", "say: queued")
+	second, openSecond := held(t)
+	queued := w.Run("reviewer", second)
 	w.Await(queued, hearthv1.ReasonQueued)
 	waits := w.Run("reviewer", "say: waited")
 	w.Await(waits, hearthv1.ReasonTargetBusy)
@@ -33,11 +34,22 @@ func TestRow39_RecastWithWorkAtHand(t *testing.T) {
 	got := w.Ended(waits)
 	once(t, w, got)
 	assert.NotEqual(t, old.UID, got.Status.PodUID)
+	third, openThird := held(t)
+	busy := w.Run("reviewer", third)
+	begun(t, w, busy)
+	behind := w.Run("reviewer", "say: behind it")
+	w.Await(behind, hearthv1.ReasonQueued)
+	late := w.Run("reviewer", "say: late")
+	w.Await(late, hearthv1.ReasonTargetBusy)
 	open()
-	for _, run := range []*hearthv1.AgentRun{running, queued} {
+	begun(t, w, queued)
+	assert.False(t, comesTo(2*time.Second, func() bool { return w.Get(late).Status.PodUID == old.UID }), "the old one has room, and gets nothing")
+	openSecond()
+	openThird()
+	for _, run := range []*hearthv1.AgentRun{running, queued, busy, behind, late} {
 		got := w.Ended(run)
 		once(t, w, got)
-		assert.Equal(t, old.UID, got.Status.PodUID)
+		assert.Equal(t, run == running || run == queued, old.UID == got.Status.PodUID, run.Name)
 	}
 	w.Eventually("the old one goes", old.Gone)
 }
@@ -101,7 +113,8 @@ func TestRow38_ADrainThatIsLongEnough(t *testing.T) {
 	queued := w.Run("reviewer", "say: by the next")
 	w.Await(queued, hearthv1.ReasonQueued)
 	pod.Delete(90 * time.Second)
-	w.Eventually("the beginning of the drain", func() bool { return pod.Object().DeletionTimestamp != nil })
+	// The harness has begun to drain and has given back what waited; what would be cancelled then, is cancelled by now.
+	w.Eventually("what waited to be given back", func() bool { return w.Get(queued).Status.PodUID != pod.UID })
 	release()
 	got := w.Await(run, succeeded)
 	assert.Equal(t, "released", got.Status.Output.Value)

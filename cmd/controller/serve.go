@@ -95,10 +95,10 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-func newManager(config *rest.Config, o options, keeper *certs.Keeper, election *sharding.Election, log *slog.Logger) (manager.Manager, error) {
+func newManager(config *rest.Config, o options, keeper *certs.Keeper, election *sharding.Election, log *slog.Logger) (calm, error) {
 	scheme, err := newScheme()
 	if err != nil {
-		return nil, err
+		return calm{}, err
 	}
 	cached := pod.CacheOptionsOf(o.agents)
 	for _, namespace := range o.namespaces {
@@ -139,21 +139,21 @@ func newManager(config *rest.Config, o options, keeper *certs.Keeper, election *
 		}}}),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("set up: %w", err)
+		return calm{}, fmt.Errorf("set up: %w", err)
 	}
 	recorders := paced.New(scheme, time.Now)
 	if err := mgr.Add(manager.RunnableFunc(recorders.Run)); err != nil {
-		return nil, fmt.Errorf("events: %w", err)
+		return calm{}, fmt.Errorf("events: %w", err)
 	}
-	mgr = calm{mgr, recorders}
-	checked.Tell(mgr.GetEventRecorder("hearth"))
+	calmed := calm{mgr, recorders}
+	checked.Tell(calmed.GetEventRecorder("hearth"))
 	for name, check := range map[string]healthz.Checker{"webhooks": mgr.GetWebhookServer().StartedChecker(), "certificate": keeper.Ready} {
 		if err := mgr.AddReadyzCheck(name, check); err != nil {
-			return nil, fmt.Errorf("readiness check %s: %w", name, err)
+			return calm{}, fmt.Errorf("readiness check %s: %w", name, err)
 		}
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return nil, fmt.Errorf("health check: %w", err)
+		return calm{}, fmt.Errorf("health check: %w", err)
 	}
-	return mgr, nil
+	return calmed, nil
 }

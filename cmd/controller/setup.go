@@ -48,7 +48,8 @@ func newKeeper(config *rest.Config, o options) (*certs.Keeper, error) {
 }
 
 // setup registers everything that runs. user is the name that our own writes come from.
-func setup(mgr manager.Manager, keeper *certs.Keeper, election *sharding.Election, o options, user string, log *slog.Logger, spans *trace.Spans) error {
+func setup(calmed calm, keeper *certs.Keeper, election *sharding.Election, o options, user string, log *slog.Logger, spans *trace.Spans) error {
+	var mgr manager.Manager = calmed
 	if err := mgr.Add(keeper); err != nil {
 		return fmt.Errorf("webhook certificate: %w", err)
 	}
@@ -63,6 +64,7 @@ func setup(mgr manager.Manager, keeper *certs.Keeper, election *sharding.Electio
 	if err != nil {
 		return fmt.Errorf("delivery: %w", err)
 	}
+	calmed.recorders.GiveWay(loads.Crowded)
 	agents := &agent.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Loads: loads, Events: mgr.GetEventRecorder("hearth"), Now: time.Now, Log: log}
 	if err := agents.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("agent controller: %w", err)

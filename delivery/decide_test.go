@@ -294,7 +294,7 @@ func TestWhatGivesWayIsLookedAtAgainInTime(t *testing.T) {
 	obs.sees(told(wire.StateRunning))
 	obs.Crowded = true
 	latest := reserved.Add(WriteRunningLatest)
-	at, looks := reserved, 0
+	at, looks := reserved.Add(WriteRunningAfter+50*time.Millisecond), 0
 	for at.Before(latest) {
 		d := Decide(at, run, obs)
 		require.Nil(t, d.Status, at)

@@ -1,11 +1,15 @@
 package deliver
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kube "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/delivery"
@@ -53,4 +57,41 @@ func TestACrowdIsSeveralWritesAtOnce(t *testing.T) {
 	defer loads.crowd.one()()
 	defer loads.crowd.one()()
 	assert.True(t, loads.Crowded())
+}
+
+// A write counts from its beginning to its end, if it moves a run.
+func TestAWriteCountsWhileItIsUnderWay(t *testing.T) {
+	var c *courier
+	during := int32(-1)
+	api := interceptor.NewClient(nil, interceptor.Funcs{SubResourceUpdate: func(context.Context, kube.Client, string, kube.Object, ...kube.SubResourceUpdateOption) error {
+		during = c.crowd.moving.Load()
+		return errPanicked // any
+	}})
+	c = &courier{kube: api, newest: newNewest(), now: time.Now}
+	run := testRun("work", "uid-1")
+	_, err := c.writeStatus(t.Context(), run, delivery.ReserveStatus(toRun(run), delivery.Reservation{Attempt: 1, PodUID: "pod", At: time.Unix(1, 0)}), endpoint{}, "")
+	require.Error(t, err)
+	assert.Equal(t, int32(1), during)
+	waits := delivery.WaitStatus(time.Unix(1, 0), toRun(run), delivery.Refusal{Reason: delivery.ReasonTargetNotReady})
+	_, err = c.writeStatus(t.Context(), run, *waits, endpoint{}, "")
+	require.Error(t, err)
+	assert.Zero(t, during, "it only tells")
+	assert.Zero(t, c.crowd.moving.Load())
+}
+
+// What is decided about a run knows of the others that are moved meanwhile.
+func TestWhoLooksAtARunSeesTheCrowd(t *testing.T) {
+	agents := interceptor.NewClient(nil, interceptor.Funcs{Get: func(context.Context, kube.WithWatch, kube.ObjectKey, kube.Object, ...kube.GetOption) error {
+		return nil // each has the run's own UID, which is none
+	}})
+	c, run := &courier{kube: agents, memory: newMemory(), now: time.Now}, testRun("work", "uid-1")
+	obs, _, err := c.observe(t.Context(), run, toRun(run))
+	require.NoError(t, err)
+	assert.False(t, obs.Crowded)
+	for range crowded {
+		defer c.crowd.one()()
+	}
+	obs, _, err = c.observe(t.Context(), run, toRun(run))
+	require.NoError(t, err)
+	assert.True(t, obs.Crowded)
 }

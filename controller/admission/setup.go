@@ -7,6 +7,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/hearthdev/hearth/controller/trace"
@@ -39,7 +40,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	if o.ControllerUser == "" {
 		return fmt.Errorf("controller user: expected the user name that the controller writes as")
 	}
-	decoder := quick{admission.NewDecoder(mgr.GetScheme())}
+	decoder := admission.NewDecoder(mgr.GetScheme())
 	r := &runs{cached: mgr.GetClient(), live: mgr.GetAPIReader(), decoder: decoder, controller: o.ControllerUser, served: o.Namespaces, spans: o.Spans, now: o.Now}
 	if o.AllowAdHocRuns {
 		r.access = func(ctx context.Context, review *authorizationv1.SubjectAccessReview) error {
@@ -48,8 +49,8 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	}
 	a := &agents{decoder: decoder, controller: o.ControllerUser, served: o.Namespaces}
 	server := mgr.GetWebhookServer()
-	server.Register(PathMutateRun, newHook(counted(r.mutate)))
-	server.Register(PathValidateRun, newHook(counted(r.validate)))
-	server.Register(PathValidateAgent, newHook(counted(a.validate)))
+	server.Register(PathMutateRun, &webhook.Admission{Handler: counted(r.mutate)})
+	server.Register(PathValidateRun, &webhook.Admission{Handler: counted(r.validate)})
+	server.Register(PathValidateAgent, &webhook.Admission{Handler: counted(a.validate)})
 	return nil
 }

@@ -18,8 +18,6 @@ const (
 	LastLookPatience = 30 * time.Second
 	// WriteRunningAfter spares a short run the writes of Queued and Running.
 	WriteRunningAfter = 250 * time.Millisecond
-	// WriteRunningLatest is until when these writes give way to those that move runs.
-	WriteRunningLatest = 1250 * time.Millisecond
 	// WriteBusyAfter spares a run that has its turn soon the write of TargetBusy.
 	WriteBusyAfter = 5 * time.Second
 	// PodReadEvery is how often a Pod that the cache has lost and the API server has not is looked up again.

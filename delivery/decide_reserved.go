@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"cmp"
-	"time"
 
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
@@ -120,7 +119,7 @@ func (c situation) outOfReach() Decision {
 // underWay is in the harness's hands; the feed tells what changes.
 func (c situation) underWay(a *wire.Attempt) Decision {
 	d := Decision{RequeueAt: c.due()}
-	show := c.showsAt()
+	show := c.since(c.obs.SeenSince).Add(WriteRunningAfter)
 	reason, message := ReasonRunning, "the agent is at work"
 	switch a.State {
 	case wire.StateFinished:
@@ -139,17 +138,6 @@ func (c situation) underWay(a *wire.Attempt) Decision {
 	}
 	d.Status = c.status(reason, message)
 	return d
-}
-
-// showsAt is when it is worth a write that it waits inside the harness, or runs. While others are being moved it can wait: in a burst each
-// of these writes would take the place of one that moves a run.
-func (c situation) showsAt() time.Time {
-	since := c.since(c.obs.SeenSince)
-	show, latest := since.Add(WriteRunningAfter), since.Add(WriteRunningLatest)
-	if !c.obs.Crowded || c.now.Before(show) || !c.now.Before(latest) {
-		return show
-	}
-	return earliest(c.now, c.now.Add(WriteRunningAfter), latest)
 }
 
 // unknown may have been sent, and the harness has not said what it knows. It stays on this Pod until that is known: look at the

@@ -216,28 +216,6 @@ func TestWhatTheHarnessHolds(t *testing.T) {
 			o.sees(told(wire.StateRunning))
 		}, reserved.Add(WriteRunningAfter - 1), ActionNone, ReasonRunning},
 		"still running after a quarter second: said": {func(_ *Run, o *Observed) { o.sees(told(wire.StateRunning)) }, reserved.Add(WriteRunningAfter), ActionNone, ReasonRunning},
-		"running, and others are being moved: later": {func(_ *Run, o *Observed) {
-			o.sees(told(wire.StateRunning))
-			o.Crowded = true
-		}, reserved.Add(WriteRunningLatest - 1), ActionNone, ""},
-		"queued, and others are being moved: later": {func(_ *Run, o *Observed) {
-			o.sees(told(wire.StateAccepted))
-			o.Crowded = true
-		}, reserved.Add(WriteRunningAfter), ActionNone, ""},
-		"…not for ever": {func(_ *Run, o *Observed) {
-			o.sees(told(wire.StateRunning))
-			o.Crowded = true
-		}, reserved.Add(WriteRunningLatest), ActionNone, ReasonRunning},
-		"back after ContactLost, whoever else is moved: said at once": {func(r *Run, o *Observed) {
-			r.Reason = ReasonContactLost
-			o.sees(told(wire.StateRunning))
-			o.SeenSince = later
-			o.Crowded = true
-		}, later, ActionNone, ReasonRunning},
-		"a result, whoever else is moved: recorded at once": {func(_ *Run, o *Observed) {
-			o.sees(told(wire.StateFinished, envelope("Succeeded", "Completed")))
-			o.Crowded = true
-		}, reserved, ActionRecord, "Completed"},
 		"found running after a restart (row 4)": {func(_ *Run, o *Observed) {
 			o.found()
 			o.Seen, o.SeenJournal, o.SeenSince = told(wire.StateRunning), testJournal, reserved
@@ -286,26 +264,6 @@ func TestWhatTheHarnessHolds(t *testing.T) {
 		"perhaps sent at the starting deadline: voided":        {func(_ *Run, o *Observed) { o.Sent.Count = 1 }, startEnd, ActionVoid, ReasonReserved},
 		"unknown there past its starting deadline: voided":     {func(_ *Run, o *Observed) { o.found(); o.absent() }, startEnd, ActionVoid, ReasonReserved},
 	})
-}
-
-// SPEC.md, Lifecycle, Watch: what only tells is looked at again while it gives way, in time for the latest moment.
-func TestWhatGivesWayIsLookedAtAgainInTime(t *testing.T) {
-	run, obs := scene(t)
-	obs.sees(told(wire.StateRunning))
-	obs.Crowded = true
-	latest := reserved.Add(WriteRunningLatest)
-	at, looks := reserved.Add(WriteRunningAfter+50*time.Millisecond), 0
-	for at.Before(latest) {
-		d := Decide(at, run, obs)
-		require.Nil(t, d.Status, at)
-		require.True(t, d.RequeueAt.After(at) && !d.RequeueAt.After(latest), "%v after %v", d.RequeueAt, at)
-		at = d.RequeueAt
-		looks++
-	}
-	assert.NotNil(t, Decide(at, run, obs).Status)
-	assert.LessOrEqual(t, looks, int(WriteRunningLatest/WriteRunningAfter))
-	obs.Crowded = false
-	assert.NotNil(t, Decide(reserved.Add(WriteRunningAfter), run, obs).Status, "nobody is in the way any more")
 }
 
 func TestTheTargetFails(t *testing.T) {

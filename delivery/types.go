@@ -230,9 +230,6 @@ type Observed struct {
 	// Cordoned: the target takes no new work.
 	Cordoned bool
 
-	// Crowded: several other runs are being moved just now, by writes that this one's need not compete with.
-	Crowded bool
-
 	// InFlight: a call about this attempt is under way.
 	InFlight bool
 	// NotBefore: the next call about this attempt is due then (backoff, Retry-After).

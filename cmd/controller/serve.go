@@ -95,10 +95,10 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-func newManager(config *rest.Config, o options, keeper *certs.Keeper, election *sharding.Election, log *slog.Logger) (calm, error) {
+func newManager(config *rest.Config, o options, keeper *certs.Keeper, election *sharding.Election, log *slog.Logger) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
-		return calm{}, err
+		return nil, err
 	}
 	cached := pod.CacheOptionsOf(o.agents)
 	for _, namespace := range o.namespaces {
@@ -139,21 +139,21 @@ func newManager(config *rest.Config, o options, keeper *certs.Keeper, election *
 		}}}),
 	})
 	if err != nil {
-		return calm{}, fmt.Errorf("set up: %w", err)
+		return nil, fmt.Errorf("set up: %w", err)
 	}
 	recorders := paced.New(scheme, time.Now)
 	if err := mgr.Add(manager.RunnableFunc(recorders.Run)); err != nil {
-		return calm{}, fmt.Errorf("events: %w", err)
+		return nil, fmt.Errorf("events: %w", err)
 	}
-	calmed := calm{mgr, recorders}
-	checked.Tell(calmed.GetEventRecorder("hearth"))
+	mgr = calm{mgr, recorders}
+	checked.Tell(mgr.GetEventRecorder("hearth"))
 	for name, check := range map[string]healthz.Checker{"webhooks": mgr.GetWebhookServer().StartedChecker(), "certificate": keeper.Ready} {
 		if err := mgr.AddReadyzCheck(name, check); err != nil {
-			return calm{}, fmt.Errorf("readiness check %s: %w", name, err)
+			return nil, fmt.Errorf("readiness check %s: %w", name, err)
 		}
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return calm{}, fmt.Errorf("health check: %w", err)
+		return nil, fmt.Errorf("health check: %w", err)
 	}
-	return calmed, nil
+	return mgr, nil
 }

@@ -48,8 +48,7 @@ func newKeeper(config *rest.Config, o options) (*certs.Keeper, error) {
 }
 
 // setup registers everything that runs. user is the name that our own writes come from.
-func setup(calmed calm, keeper *certs.Keeper, election *sharding.Election, o options, user string, log *slog.Logger, spans *trace.Spans) error {
-	var mgr manager.Manager = calmed
+func setup(mgr manager.Manager, keeper *certs.Keeper, election *sharding.Election, o options, user string, log *slog.Logger, spans *trace.Spans) error {
 	if err := mgr.Add(keeper); err != nil {
 		return fmt.Errorf("webhook certificate: %w", err)
 	}
@@ -64,7 +63,6 @@ func setup(calmed calm, keeper *certs.Keeper, election *sharding.Election, o opt
 	if err != nil {
 		return fmt.Errorf("delivery: %w", err)
 	}
-	calmed.recorders.GiveWay(loads.Crowded)
 	agents := &agent.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Loads: loads, Events: mgr.GetEventRecorder("hearth"), Now: time.Now, Log: log}
 	if err := agents.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("agent controller: %w", err)

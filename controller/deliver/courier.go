@@ -57,7 +57,6 @@ type courier struct {
 	runs, agents, pods, standing waker
 	passes                       *passes
 	queues                       *queues
-	crowd                        crowd
 
 	mu   sync.Mutex
 	open map[string]place // by Pod UID, of the open Links
@@ -85,9 +84,6 @@ func (c *courier) write(ctx context.Context, run *hearthv1.AgentRun) error {
 // Lost is why an attempt is lost by it, "" if none is. What it made true is told once it is stored.
 func (c *courier) writeStatus(ctx context.Context, run *hearthv1.AgentRun, want delivery.Status, at endpoint, lost string) (*hearthv1.AgentRun, error) {
 	written, begun := run, c.now()
-	if moves(run, want) {
-		defer c.crowd.one()()
-	}
 	err := record.Write(want.Ending, func(e *delivery.Ending) error {
 		if e != want.Ending {
 			c.signals().Logger(run).Warn("the record was refused as too large or invalid; cutting it")

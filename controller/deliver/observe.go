@@ -30,7 +30,7 @@ func (c *courier) observe(ctx context.Context, run *hearthv1.AgentRun, r deliver
 			n.cancelSince = now
 		}
 	})
-	obs.CancelSince, obs.Crowded = n.cancelSince, c.crowd.big()
+	obs.CancelSince = n.cancelSince
 	if !r.Live() {
 		return obs, endpoint{message: "no target is reserved"}, nil
 	}

@@ -22,11 +22,8 @@ const (
 	eventRest = time.Second
 	// eventGap is the time between two Events. Each is a write like those that carry runs, and in a burst it would take their place.
 	eventGap = 50 * time.Millisecond
-	// eventYield is how long an Event gives way to what carries runs at most.
-	eventYield = 30 * time.Second
-	// maxEvents bounds those that wait; beyond it the oldest Normal one is dropped, and where there is none the oldest. Where more than
-	// yieldBelow wait none gives way, so that none is dropped because others gave way.
-	maxEvents, yieldBelow = 2048, maxEvents / 2
+	// maxEvents bounds those that wait; beyond it the oldest Normal one is dropped, and where there is none the oldest.
+	maxEvents = 2048
 )
 
 // Recorders have Events written one after the other, a moment after what they tell of, so that a burst of runs does not wait for them. What
@@ -37,7 +34,6 @@ type Recorders struct {
 	news   chan struct{}
 
 	mu    sync.Mutex
-	busy  func() bool
 	queue queue
 	over  bool // Run ended; reconcilers end what they had begun beside it
 }
@@ -52,14 +48,7 @@ type told struct {
 
 // New makes one without Events; Run has them written.
 func New(scheme *runtime.Scheme, now func() time.Time) *Recorders {
-	return &Recorders{scheme: scheme, now: now, news: make(chan struct{}, 1), busy: func() bool { return false }}
-}
-
-// GiveWay has Events wait while busy says that the API server has more urgent writes of ours, for eventYield at most. Busy must not block.
-func (p *Recorders) GiveWay(busy func() bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.busy = busy
+	return &Recorders{scheme: scheme, now: now, news: make(chan struct{}, 1)}
 }
 
 // To gives a recorder whose Events wait for their turn and are recorded by the other one then.
@@ -118,7 +107,7 @@ func (p *Recorders) Run(ctx context.Context) error {
 		case <-p.news:
 		}
 		p.mu.Lock()
-		t, wait := p.queue.next(p.now(), p.busy())
+		t, wait := p.queue.next(p.now())
 		p.mu.Unlock()
 		if t != nil {
 			t.record()
@@ -169,8 +158,8 @@ func (q *queue) add(t told) (dropped bool) {
 	return dropped
 }
 
-// next takes the Event that may go now, if one may, and tells when to ask again; 0 is when there is another one. While busy they give way.
-func (q *queue) next(now time.Time, busy bool) (*told, time.Duration) {
+// next takes the Event that may go now, if one may, and tells when to ask again; 0 is when there is another one.
+func (q *queue) next(now time.Time) (*told, time.Duration) {
 	if len(q.waiting) == 0 {
 		return nil, 0
 	}
@@ -180,9 +169,6 @@ func (q *queue) next(now time.Time, busy bool) (*told, time.Duration) {
 	}
 	if wait := due.Sub(now); wait > 0 {
 		return nil, wait
-	}
-	if busy && len(q.waiting) < yieldBelow && now.Before(q.waiting[0].due.Add(eventYield)) {
-		return nil, eventGap
 	}
 	t := q.waiting[0]
 	q.waiting[0] = told{}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,50 +44,24 @@ func TestEventsWaitForTheirTurn(t *testing.T) {
 	}
 	assert.Equal(t, []string{"b Reserved", "a AttemptLost", "a TargetLost"}, reasonsOf(q), "warnings are all told")
 
-	e, wait := q.next(noon, false)
+	e, wait := q.next(noon)
 	assert.Nil(t, e)
 	assert.Equal(t, eventRest, wait)
 	now := noon.Add(eventRest)
 	for _, want := range []string{signals.EventReserved, signals.EventAttemptLost, hearthv1.ReasonTargetLost} {
-		e, wait = q.next(now, false)
+		e, wait = q.next(now)
 		require.NotNil(t, e, want)
 		assert.Equal(t, want, e.reason)
 		assert.Equal(t, eventGap, wait)
-		e, wait = q.next(now.Add(eventGap-1), false)
+		e, wait = q.next(now.Add(eventGap - 1))
 		assert.Nil(t, e, "one after the other")
 		if want != hearthv1.ReasonTargetLost {
 			assert.Equal(t, time.Duration(1), wait)
 		}
 		now = now.Add(eventGap)
 	}
-	_, wait = q.next(now, false)
+	_, wait = q.next(now)
 	assert.Zero(t, wait, "nobody looks at nothing")
-}
-
-// SPEC.md, Signals: while runs are carried Events give way, each for 30 s at most, and none is dropped because others gave way.
-func TestEventsGiveWayToWhatCarriesRunsAndNotForEver(t *testing.T) {
-	for name, c := range map[string]struct {
-		age     time.Duration
-		waiting int
-		busy    bool
-		goes    bool
-	}{
-		"nothing is urgent":           {eventRest, 1, false, true},
-		"runs are carried":            {eventRest, 1, true, false},
-		"they are all the time":       {eventRest + eventYield - 1, yieldBelow - 1, true, false},
-		"it has waited long enough":   {eventRest + eventYield, 1, true, true},
-		"many wait":                   {eventRest, yieldBelow, true, true},
-		"it is not due in either way": {eventRest - 1, yieldBelow, false, false},
-	} {
-		var q queue
-		for i := range c.waiting {
-			q.add(waitingEvent(fmt.Sprint(i), corev1.EventTypeNormal, signals.EventReserved, "Reserve"))
-		}
-		e, wait := q.next(noon.Add(c.age), c.busy)
-		assert.Equal(t, c.goes, e != nil, name)
-		assert.Positive(t, wait, name)
-		assert.LessOrEqual(t, wait, eventGap, "%s: it is looked at again soon", name)
-	}
 }
 
 func TestTooManyEventsAreDroppedNormalOnesFirst(t *testing.T) {
@@ -138,15 +111,6 @@ func TestPacedEventsAreWrittenAsTheyWereTold(t *testing.T) {
 	now := noon
 	p := New(scheme, func() time.Time { mu.Lock(); defer mu.Unlock(); return now })
 	to := &recorded{}
-	var free atomic.Bool
-	asked := make(chan struct{}, 1)
-	p.GiveWay(func() bool {
-		select {
-		case asked <- struct{}{}:
-		default:
-		}
-		return !free.Load()
-	})
 	run := &hearthv1.AgentRun{ObjectMeta: metav1.ObjectMeta{Name: "work", UID: "u"}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "reviewer-1"}}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -157,11 +121,6 @@ func TestPacedEventsAreWrittenAsTheyWereTold(t *testing.T) {
 	now = now.Add(eventRest)
 	mu.Unlock()
 	p.To(to).Eventf(run, nil, corev1.EventTypeWarning, signals.EventAttemptLost, "Retry", "100%% %s", "lost")
-	for range 4 {
-		<-asked
-	}
-	assert.Empty(t, to.told(), "it gives way")
-	free.Store(true)
 	first := "AgentRun work u beside reviewer-1: Normal Reserved Reserve attempt 1"
 	require.Eventually(t, func() bool { return len(to.told()) == 1 }, 10*time.Second, time.Millisecond)
 	assert.Equal(t, []string{first}, to.told())

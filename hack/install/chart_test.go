@@ -255,6 +255,9 @@ podAnnotations: {pod: annotated}
 	for _, key := range []string{"PrometheusRule hearth-system/hearth", "PodMonitor hearth-system/hearth-controller", "PodMonitor hearth-system/hearth-harness"} {
 		assert.Equal(t, "theirs", all[key]["metadata"].(object)["labels"].(object)["release"], key)
 	}
+	for _, env := range []string{"[]", `[{name: GOMEMLIMIT, value: "1GiB"}]`} { // twice the same name would be refused by a server-side apply
+		assert.Equal(t, 1, strings.Count(toText(t, rendered(t, withoutCRDs+"env: "+env)), "name: GOMEMLIMIT"), env)
+	}
 	for key, o := range all {
 		metadata := o["metadata"].(object)
 		assert.Equal(t, "x", metadata["labels"].(object)["team"], key)

@@ -28,6 +28,9 @@ type Controller struct {
 	process *process
 }
 
+// memoryLimit is what the installation's container gives it (config/manager).
+const memoryLimit = "GOMEMLIMIT=512MiB"
+
 // PID is its process number.
 func (c *Controller) PID() int { return c.process.pid() }
 
@@ -69,7 +72,7 @@ func (r *Rig) StartController(ctx context.Context) (*Controller, error) {
 	}
 	r.starts++
 	var err error
-	c.process, err = run(r.path(fmt.Sprintf("controller-%d.log", r.starts)), []string{"KUBECONFIG=" + r.kubeconfig}, r.program, append(args, r.options.Controller...)...)
+	c.process, err = run(r.path(fmt.Sprintf("controller-%d.log", r.starts)), []string{"KUBECONFIG=" + r.kubeconfig, memoryLimit}, r.program, append(args, r.options.Controller...)...)
 	if err != nil {
 		return nil, err
 	}

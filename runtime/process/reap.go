@@ -96,7 +96,7 @@ func Reap(ctx context.Context) error {
 // registration. The process table is read only when there is a dead child.
 func (r *registry) reap(overdue map[ID]struct{}) map[ID]struct{} {
 	strangers := map[ID]struct{}{}
-	if !anyDead() {
+	if !anyDead(waitid) {
 		return strangers
 	}
 	t, err := table()
@@ -118,15 +118,20 @@ func (r *registry) reap(overdue map[ID]struct{}) map[ID]struct{} {
 	return strangers
 }
 
-// anyDead tells whether a child has exited and was not waited for. It is left as it is.
-func anyDead() bool {
+// anyDead tells whether a child may have exited that was not waited for: only the process table can say where a sandbox refuses the call.
+func anyDead(waitid func(*unix.Siginfo) error) bool {
 	for {
 		var found unix.Siginfo
-		err := unix.Waitid(unix.P_ALL, 0, &found, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		err := waitid(&found)
 		if err != unix.EINTR { //nolint:errorlint // a bare errno
-			return err == nil && found.Signo != 0
+			return err != unix.ECHILD && (err != nil || found.Signo != 0) //nolint:errorlint // a bare errno
 		}
 	}
+}
+
+// waitid looks for a child that has exited and leaves it as it is.
+func waitid(found *unix.Siginfo) error {
+	return unix.Waitid(unix.P_ALL, 0, found, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) //nolint:wrapcheck // a bare errno
 }
 
 func (r *registry) claimed(e entry) bool {

@@ -22,10 +22,7 @@ const (
 
 const cutNote = " (the record was cut to fit)"
 
-var (
-	reasonPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`) })
-	digestPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
-)
+var reasonPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`) })
 
 // MaxClockAhead is how far a Pod's clock may be ahead of the controller's and still be believed.
 const MaxClockAhead = time.Hour
@@ -61,7 +58,7 @@ func NewEnding(now time.Time, e wire.Envelope) Ending {
 	out.DurationSeconds = &seconds
 	if t := e.Truncation; t != nil {
 		out.Truncation = &wire.Truncation{OriginalBytes: max(0, t.OriginalBytes), SHA256: t.SHA256}
-		if !digestPattern().MatchString(t.SHA256) {
+		if !t.ValidSHA256() {
 			out.Truncation.SHA256 = ""
 		}
 	}

@@ -99,6 +99,8 @@ func TestARecordIsValidAndBoundedWhateverTheEnvelopeHolds(t *testing.T) {
 	assert.True(t, utf8.ValidString(s.Ending.Output.Value))
 	assert.NotContains(t, s.Ending.Output.Value, "\x00")
 	assert.Equal(t, &wire.Truncation{OriginalBytes: 50 << 20, SHA256: "abc"}, s.Ending.Truncation, "the harness saw the whole")
+	forged := NewEnding(time.Time{}, wire.Envelope{Truncation: &wire.Truncation{SHA256: "a\nb"}})
+	assert.Empty(t, forged.Truncation.SHA256, "no digest")
 }
 
 // SPEC.md, JSON output.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
@@ -122,7 +123,6 @@ func pointer(p jsontext.Pointer) string {
 var (
 	amountPattern   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{1,15}(\.[0-9]{1,9})?$`) })
 	currencyPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z]{3}$`) })
-	nonZero         = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[1-9]`) })
 )
 
 // ValidAmount: the amount is a decimal number as text, of at most 15 and 9 digits.
@@ -180,7 +180,7 @@ func (l *Limits) check() *Problem {
 	if l.Cost == nil {
 		return nil
 	}
-	if !l.Cost.ValidAmount() || !nonZero().MatchString(l.Cost.Amount) {
+	if !l.Cost.ValidAmount() || !strings.ContainsAny(l.Cost.Amount, "123456789") {
 		return Malformed("/limits/cost/amount", "a positive decimal number as text")
 	}
 	if !l.Cost.ValidCurrency() {

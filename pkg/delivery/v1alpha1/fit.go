@@ -15,6 +15,9 @@ const (
 
 var digestPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) })
 
+// ValidSHA256: the digest looks like base64url, and is short; an empty one is none.
+func (t Truncation) ValidSHA256() bool { return digestPattern().MatchString(t.SHA256) }
+
 // Tidy makes any envelope a valid one (SPEC.md, Envelope): it has the version, an outcome and a reason (what has none is
 // Failed/AgentError), every text is valid and without NUL, all but the output and the warnings are short, and times, costs and
 // digests that are none are left out.
@@ -42,7 +45,7 @@ func (e Envelope) Tidy() Envelope {
 	}
 	if t := e.Truncation; t != nil {
 		e.Truncation = &Truncation{OriginalBytes: t.OriginalBytes}
-		if digestPattern().MatchString(t.SHA256) {
+		if t.ValidSHA256() {
 			e.Truncation.SHA256 = t.SHA256
 		}
 	}

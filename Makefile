@@ -112,7 +112,7 @@ bench-inner: ## the inner parts, compared with what is committed by benchstat; K
 	go run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da $(INNER) "$$new"; \
 	if [ -n "$(KEEP)" ]; then cp "$$new" $(INNER); fi
 
-bench-harness: ## P5 and P8, how long a harness takes to start, what it holds, and what its binary is made of; keeps the figures (ARGS=-update=false to try)
+bench-harness: ## P5 and P8, how long a harness takes to start, what it holds, and what its binary is made of; keeps the figures (root; ARGS=-update=false to try)
 	@go run ./test/bench/harness $(or $(ARGS),-update)
 
 .PHONY: cluster-test slow

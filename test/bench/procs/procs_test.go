@@ -23,13 +23,13 @@ func TestWhatAProcessHasUsedIsItsOwn(t *testing.T) {
 	waited, err := CPU(idle.Process.Pid)
 	require.NoError(t, err)
 	after := before
-	for after < before+5*time.Millisecond {
+	for after < before+50*time.Millisecond {
 		after, err = CPU(os.Getpid())
 		require.NoError(t, err)
 	}
 	since, err := CPU(idle.Process.Pid)
 	require.NoError(t, err)
-	assert.Less(t, since-waited, 5*time.Millisecond, "it slept all the time")
+	assert.Less(t, since-waited, 25*time.Millisecond, "it slept all the time")
 
 	resident, err := Resident(os.Getpid())
 	require.NoError(t, err)

@@ -129,9 +129,12 @@ func TestAPortInUseIsNamed(t *testing.T) {
 func TestALockedJournalNamesItsPath(t *testing.T) {
 	p := newPlace(t)
 	first := p.ready()
-	second := p.start()
+	other, started := *p, filepath.Join(t.TempDir(), "started")
+	other.command = []string{"sh", "-c", `touch "$0"; exec sleep 60`, started}
+	second := other.start()
 	assert.Equal(t, 1, second.code())
 	assert.Contains(t, second.log.String(), filepath.Join(p.dir, "journal.lock")+" is held by another harness")
+	assert.NoFileExists(t, started, "no agent of the second was ever in the directory")
 	first.challenge() // undisturbed
 	first.kill()
 	p.ready() // and the next correct start works

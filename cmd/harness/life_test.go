@@ -343,16 +343,19 @@ func TestAnAgentThatNeverStartsEndsTheHarness(t *testing.T) {
 	told := slog.New(slog.NewTextHandler(log, nil))
 	h := newHarness(cfg, told, newSignals(t.Context(), nil, told))
 	require.NoError(t, h.assemble(t.Context(), nil, nil))
-	book, err := h.takeJournal()
+	locked, err := h.lockJournal()
 	require.NoError(t, err)
+	who := &credentials{identity: p.pod, keys: keys}
+	require.NoError(t, h.bind(t.Context(), who, nil))
 	h.agents.pool, err = standing.New(standing.Config{
 		Command: cfg.command, DataDir: cfg.dataDir, Concurrency: 1, Permissions: cfg.permissions, Log: h.log, Now: time.Now,
 		FirstBackoff: time.Millisecond, MaxBackoff: time.Millisecond,
 	})
 	require.NoError(t, err)
 	err = h.stand(t.Context(), make(chan os.Signal), func() error {
-		return h.open(t.Context(), book, &credentials{identity: p.pod, keys: keys}, nil)
+		return h.open(t.Context(), locked, who, nil)
 	})
+	require.NoError(t, locked.Close())
 	require.ErrorContains(t, err, "3 times in a row")
 	address := log.await(t, `delivery: listening"? addr=(\S+)`)
 	assert.True(t, refuses(t, address))

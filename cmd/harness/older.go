@@ -44,7 +44,7 @@ func identifyOlder(environ []string, hostname func() (string, error)) (*olderCre
 	return &olderCredentials{hostname: host, token: []byte(token)}, nil
 }
 
-// openOlder opens the older contract's listener. Its callers are asked to come again until an agent answers.
+// openOlder serves the older contract. Its callers are asked to come again until an agent answers.
 func (h *harness) openOlder(ctx context.Context, who olderCredentials) error {
 	older, err := kontext.New(kontext.Config{
 		Hostname: who.hostname, Token: who.token, Journal: h.journal, Runner: h.agents,
@@ -55,5 +55,6 @@ func (h *harness) openOlder(ctx context.Context, who olderCredentials) error {
 	}
 	h.server = older
 	h.agents.session = "" // that contract has no word for it, so the harness's configuration decides
-	return h.listen(ctx, h.cfg.kontextListen, "contract", kontext.APIVersion)
+	h.deliver(ctx, "contract", kontext.APIVersion)
+	return nil
 }

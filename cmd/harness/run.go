@@ -92,7 +92,8 @@ func (o *oneShot) prepare(ctx context.Context, args []string) error {
 	}
 	o.heard = newSignals(ctx, environ, o.log)
 	o.heard.set.Watch(func() (int, int) { return 0, int(o.runs.Load()) })
-	o.heard.serve(ctx, o.cfg.metricsListen)
+	o.heard.listen(ctx, o.cfg.metricsListen)
+	o.heard.serve(ctx)
 	o.trace = traceOf(environ)
 	if o.folk, err = newPeople(&o.cfg.config, environ, o.log); err != nil {
 		return err

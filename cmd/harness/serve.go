@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
@@ -35,10 +34,11 @@ type harness struct {
 	heard  *signals
 	opened chan struct{} // closed once all that comes before port 4000 is open
 
-	journal *journal.Journal // with delivery only, as the rest
-	server  deliverer
-	stop    context.CancelFunc // ends the delivery listener
-	served  chan error
+	deliveries net.Listener // with delivery only, as the rest
+	journal    *journal.Journal
+	server     deliverer
+	stop       context.CancelFunc // ends the delivery listener
+	served     chan error
 }
 
 func newHarness(cfg serveConfig, log *slog.Logger, heard *signals) *harness {
@@ -52,7 +52,7 @@ func (h *harness) assemble(ctx context.Context, environ, agentEnv []string) (err
 	}
 	h.door = &door{endpoint: endpoint.New(endpoint.Config{Addr: h.cfg.acpListen, Keys: h.cfg.keys, Clients: h.folk, Transcripts: h.folk.store, Log: h.log, Now: time.Now, Ended: h.fail, Attached: h.heard.attached})}
 	agent := h.cfg.pool(agentEnv, h.cfg.concurrency, h.folk.hub, h.log, func(info wire.AgentInfo) { h.agentChanged(ctx, info) }, h.heard.agents())
-	agent.Session = h.cfg.sessionMode()
+	agent.Session, agent.Opened = h.cfg.sessionMode(), h.opened
 	h.agents.pool, err = standing.New(agent)
 	h.folk.pool = h.agents.pool
 	return err
@@ -85,27 +85,56 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 	heard := newSignals(ctx, environ, log)
 	defer heard.close(ctx)
 	h := newHarness(cfg, log, heard)
-	var book *journal.Claim
+	var locked *journal.Locked
 	if who != nil || older != nil {
-		if book, err = h.takeJournal(); err != nil { // first: its lock says that the directory is ours
+		if locked, err = h.lockJournal(); err != nil { // first: its lock says that the directory is ours
 			return err
 		}
 	}
-	if err := h.assemble(ctx, environ, agentEnv); err != nil {
-		return errors.Join(err, book.Close())
+	if err = h.bind(ctx, who, older); err == nil {
+		err = h.assemble(ctx, environ, agentEnv)
 	}
-	return h.stand(ctx, signals, func() error { return h.open(ctx, book, who, older) })
+	if err == nil {
+		err = h.stand(ctx, signals, func() error { return h.open(ctx, locked, who, older) })
+	} else {
+		err = errors.Join(err, h.closeDelivery())
+	}
+	return errors.Join(err, locked.Close()) // last: no agent lives in the directory any more
 }
 
-// open opens what is to be open before port 4000: the journal, in which the last boot's runs are settled, the port for metrics, and the
-// one for deliveries, of the contract that there are credentials for.
-func (h *harness) open(ctx context.Context, book *journal.Claim, who *credentials, older *olderCredentials) error {
-	if book != nil {
-		if err := h.openJournal(ctx, book); err != nil {
+// bind opens the port for metrics, and the one for deliveries of the contract that there are credentials for. It is done before an agent is
+// started, which could take them otherwise; they are served once the journal is open, and who calls before that waits.
+func (h *harness) bind(ctx context.Context, who *credentials, older *olderCredentials) error {
+	h.heard.listen(ctx, h.cfg.metricsListen)
+	var address string
+	switch {
+	case who != nil:
+		address = h.cfg.deliveryListen
+	case older != nil:
+		address = h.cfg.kontextListen
+	default:
+		return nil
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("delivery: %s is in use by another process", address)
+	}
+	if err != nil {
+		return fmt.Errorf("delivery: listen on %s: %w", address, err)
+	}
+	h.deliveries = listener
+	return nil
+}
+
+// open opens what is to be open before port 4000: the journal, in which the last boot's runs are settled, and what is served at the ports
+// that are bound.
+func (h *harness) open(ctx context.Context, locked *journal.Locked, who *credentials, older *olderCredentials) error {
+	if locked != nil {
+		if err := h.openJournal(ctx, locked); err != nil {
 			return err
 		}
 	}
-	h.heard.serve(ctx, h.cfg.metricsListen)
+	h.heard.serve(ctx)
 	switch {
 	case who != nil:
 		return h.openDelivery(ctx, *who)
@@ -117,7 +146,7 @@ func (h *harness) open(ctx context.Context, book *journal.Claim, who *credential
 	}
 }
 
-// openDelivery opens the listener. Deliveries are refused until an agent answers.
+// openDelivery serves the wire's contract. Deliveries are refused until an agent answers.
 func (h *harness) openDelivery(ctx context.Context, who credentials) error {
 	deliveries, err := server.New(server.Config{
 		Identity: who.identity, Keys: who.keys, Scheme: wire.Scheme(h.cfg.deliveryScheme), Journal: h.journal, Runner: h.agents, Concurrency: h.cfg.concurrency, Queue: h.cfg.queue,
@@ -127,12 +156,13 @@ func (h *harness) openDelivery(ctx context.Context, who credentials) error {
 		return err
 	}
 	h.server = deliveries
-	return h.listen(ctx, h.cfg.deliveryListen, "scheme", h.cfg.deliveryScheme)
+	h.deliver(ctx, "scheme", h.cfg.deliveryScheme)
+	return nil
 }
 
-// takeJournal locks the journal's directory.
-func (h *harness) takeJournal() (*journal.Claim, error) {
-	return journal.Take(journal.Config{
+// lockJournal locks the journal's directory.
+func (h *harness) lockJournal() (*journal.Locked, error) {
+	return journal.Lock(journal.Config{
 		Dir: h.cfg.dataDir, Now: time.Now, Log: h.log, Keep: h.cfg.keep,
 		BeforeWrite: func(name string) error { crashpoint.Reach(crashpoint.BeforeWrite(name)); return nil },
 		AfterWrite:  func(name string) { crashpoint.Reach(crashpoint.AfterWrite(name)) },
@@ -140,8 +170,8 @@ func (h *harness) takeJournal() (*journal.Claim, error) {
 	})
 }
 
-func (h *harness) openJournal(ctx context.Context, book *journal.Claim) (err error) {
-	if h.journal, err = book.Open(); err != nil {
+func (h *harness) openJournal(ctx context.Context, locked *journal.Locked) (err error) {
+	if h.journal, err = locked.Open(); err != nil {
 		return err
 	}
 	h.heard.set.Watch(h.journal.Counts)
@@ -149,32 +179,23 @@ func (h *harness) openJournal(ctx context.Context, book *journal.Claim) (err err
 	return nil
 }
 
-// listen opens the delivery listener, of whichever contract; about says more of it in the log.
-func (h *harness) listen(ctx context.Context, address string, about ...any) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("delivery: %s is in use by another process", address)
-	}
-	if err != nil {
-		return fmt.Errorf("delivery: listen on %s: %w", address, err)
-	}
+// deliver answers on the delivery listener, of whichever contract; about says more of it in the log.
+func (h *harness) deliver(ctx context.Context, about ...any) {
 	serving, stop := context.WithCancel(ctx)
 	h.stop, h.served = stop, make(chan error, 1)
-	h.log.Info("delivery: listening", append([]any{"addr", listener.Addr().String(), "boot", h.server.Boot(), "journal", h.journal.ID()}, about...)...)
+	h.log.Info("delivery: listening", append([]any{"addr", h.deliveries.Addr().String(), "boot", h.server.Boot(), "journal", h.journal.ID()}, about...)...)
 	go func() {
-		err := h.server.Serve(serving, listener)
+		err := h.server.Serve(serving, h.deliveries)
 		if err != nil {
 			h.fail(err)
 		}
 		h.served <- err
 	}()
-	return nil
 }
 
-// agentChanged opens port 4000 when an agent answers and closes it when none does, then tells those who deliver. An agent that answers
-// before the rest is open waits for it.
+// agentChanged opens port 4000 when an agent answers and closes it when none does, then tells those who deliver. The pool announces no
+// agent before the rest is open.
 func (h *harness) agentChanged(ctx context.Context, info wire.AgentInfo) {
-	<-h.opened
 	h.agents.info.Store(&info)
 	if err := h.door.set(ctx, info.State == wire.AgentReady); err != nil {
 		h.fail(err)
@@ -196,15 +217,12 @@ func (h *harness) fail(err error) {
 func (h *harness) stand(ctx context.Context, signals <-chan os.Signal, open func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- h.agents.pool.Run(ctx) }()
-	opened := sync.OnceFunc(func() { close(h.opened) })
 	cause, over := open(), false
-	if cause == nil {
-		opened()
+	if cause == nil { // otherwise no agent is ever announced, and nothing that the last boot accepted is started
+		close(h.opened)
 		cause, over = h.untilEnd(ctx, signals, ended)
 	}
-	errs := []error{cause, h.door.close()} //nolint:contextcheck // who leaves has time of its own
-	opened()                               // an agent that waits finds the door shut
-	errs = append(errs, h.closeDelivery())
+	errs := []error{cause, h.door.close(), h.closeDelivery()} //nolint:contextcheck // who leaves has time of its own
 	if !over {
 		limit, cancel := context.WithTimeout(ctx, endLimit)
 		defer cancel()
@@ -251,15 +269,18 @@ func (h *harness) drain(ctx context.Context, signals <-chan os.Signal) error {
 	return err
 }
 
-// closeDelivery ends what openDelivery began, as far as it came.
+// closeDelivery ends what bind and open began of it, as far as they came.
 func (h *harness) closeDelivery() error {
 	var errs []error
 	if h.server != nil {
 		h.server.Close()
 	}
-	if h.stop != nil {
+	switch {
+	case h.stop != nil:
 		h.stop()
 		<-h.served
+	case h.deliveries != nil:
+		errs = append(errs, h.deliveries.Close())
 	}
 	if h.journal != nil {
 		errs = append(errs, h.journal.Close())

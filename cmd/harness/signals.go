@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -39,8 +40,9 @@ type signals struct {
 	tracer trace.Tracer
 	log    *slog.Logger
 
-	flush func(context.Context) error // the last spans
-	stop  func()                      // ends the listener
+	flush    func(context.Context) error // the last spans
+	listener net.Listener                // for metrics; nil: none
+	stop     func()                      // ends it
 }
 
 // newSignals makes both, and serves nothing yet. Work is worth more than its signals: what is in their way is a line in the log,
@@ -65,22 +67,29 @@ func newSignals(ctx context.Context, environ []string, log *slog.Logger) *signal
 	return s
 }
 
-// serve opens the port for metrics, where there is to be one.
-func (s *signals) serve(ctx context.Context, address string) {
+// listen opens the port for metrics, where there is to be one.
+func (s *signals) listen(ctx context.Context, address string) {
 	if address == "0" || strings.EqualFold(address, "off") {
 		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	listener, err := metrics.Listen(ctx, address)
 	if err != nil {
-		cancel()
 		s.log.Error("metrics: off; --"+flagMetrics+" ("+variable(flagMetrics)+") says where they are served", "cause", err)
 		return
 	}
-	s.log.Info("metrics: listening", "addr", listener.Addr().String())
+	s.listener, s.stop = listener, func() { _ = listener.Close() }
+}
+
+// serve answers on that port.
+func (s *signals) serve(ctx context.Context) {
+	if s.listener == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s.log.Info("metrics: listening", "addr", s.listener.Addr().String())
 	var served sync.WaitGroup
 	served.Go(func() {
-		if err := s.set.Serve(ctx, listener, s.log); err != nil {
+		if err := s.set.Serve(ctx, s.listener, s.log); err != nil {
 			s.log.Error("metrics: closed by themselves", "cause", err)
 		}
 	})

@@ -16,7 +16,6 @@ type contents struct {
 	id     string
 	counts counts
 	open   []stored // in the order they were first seen
-	fresh  bool     // made by this boot
 }
 
 // read reads every value of the file, compares checksums and counts, and lets bbolt check its pages.

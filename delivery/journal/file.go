@@ -35,9 +35,7 @@ func lockDir(path string) (*os.File, error) {
 
 // openFile opens the file and reads all of it. A file that is not there is made. errDamaged when it cannot be trusted.
 func (j *Journal) openFile(path string) (contents, error) {
-	_, err := os.Stat(path)
-	fresh := errors.Is(err, os.ErrNotExist)
-	if fresh {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		if err := create(path); err != nil {
 			return contents{}, err
 		}
@@ -46,7 +44,6 @@ func (j *Journal) openFile(path string) (contents, error) {
 	if err != nil {
 		return contents{}, err
 	}
-	c.fresh = fresh
 	j.file.Lock()
 	defer j.file.Unlock()
 	j.db = db
@@ -54,7 +51,8 @@ func (j *Journal) openFile(path string) (contents, error) {
 }
 
 // create makes a journal under another name and renames it, so that a file of the journal's name is always complete: an
-// empty one, or one without an ID, can only be a damaged one. Nobody reads it before it has its name, so it is synced once, before that.
+// empty one, or one without an ID, can only be a damaged one. It is synced before it has its name: by bbolt when it is empty, and here
+// when it is whole. Its name is synced by settle.
 func create(path string) error {
 	fresh := path + ".new"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -82,7 +80,7 @@ func create(path string) error {
 	if err := os.Rename(fresh, path); err != nil {
 		return fmt.Errorf("name a new journal: %w", err)
 	}
-	return syncDir(filepath.Dir(path))
+	return nil
 }
 
 // lockTimeout: bbolt's own lock is only ever in the way when a person looks at the file with a tool.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -84,9 +83,10 @@ type Entry struct {
 
 // Journal is safe for concurrent use. Reads never wait for the disk.
 type Journal struct {
-	cfg  Config
-	id   string
-	lock *os.File
+	cfg    Config
+	id     string
+	own    *Locked // what Open locked, to be given back with the journal; nil after Locked.Open
+	closed bool    // for good; under write
 
 	waiting waiting
 	write   sync.Mutex // held across a commit
@@ -100,13 +100,18 @@ type Journal struct {
 	settled []Unfinished
 }
 
-// Open is Take and Claim.Open in one: it opens the journal in a directory, or makes one.
+// Open is Lock and Locked.Open in one: it opens the journal in a directory, or makes one. The directory is locked until Close.
 func Open(cfg Config) (*Journal, error) {
-	c, err := Take(cfg)
+	l, err := Lock(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return c.Open()
+	j, err := l.Open()
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	j.own = l
+	return j, nil
 }
 
 // load opens the file, making or replacing it when it has to, then reads and settles it.
@@ -129,21 +134,17 @@ func (j *Journal) load() error {
 	for _, s := range contents.open {
 		j.feed.put(s)
 	}
-	return j.settle(contents.fresh)
+	return j.settle()
 }
 
 // ID identifies this journal; another ID means that what the former one promised is lost (SPEC.md, Endpoints).
 func (j *Journal) ID() string { return j.id }
 
-// Close releases the file and the lock. It waits for a write that is under way, and writes the marks that wait for one.
+// Close releases the file, and the lock if Open took it. It waits for a write that is under way, and writes the marks that wait for one.
 func (j *Journal) Close() error {
 	j.write.Lock()
 	defer j.write.Unlock()
 	j.flush()
-	err := j.closeFile()
-	if j.lock != nil {
-		err = errors.Join(err, j.lock.Close())
-		j.lock = nil
-	}
-	return err
+	j.closed = true
+	return errors.Join(j.closeFile(), j.own.Close())
 }

@@ -83,7 +83,7 @@ func (j *Journal) putMarks(tx *bbolt.Tx, c *counts, marks []mark) error {
 
 // flush writes the marks that wait before the file is closed; j.write is held. Nothing is lost without them but a little work.
 func (j *Journal) flush() {
-	if j.lock == nil || len(j.feed.marks()) == 0 {
+	if j.closed || len(j.feed.marks()) == 0 {
 		return
 	}
 	if err := j.try(); err != nil {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,24 +11,20 @@ import (
 )
 
 // settle ends what was running when the last boot ended (row 16). The goal was, or may have been, sent: it is never sent
-// again by itself. What was only accepted stays so and will run (row 15). Where there is nothing to write, what was read is synced all the
-// same unless this boot made it: the last one may have been killed before its last write was, and it is told from here on.
-func (j *Journal) settle(fresh bool) error {
+// again by itself. What was only accepted stays so and will run (row 15). Before that, what was read is made durable, because it is told
+// from here on: this boot may have made the journal, and the last one may have been killed before its last write was synced, or even
+// before the journal's name was.
+func (j *Journal) settle() error {
+	if err := errors.Join(syncDir(j.cfg.Dir), j.syncAgain()); err != nil {
+		return fmt.Errorf("sync what the last boot wrote: %w", full(err))
+	}
 	running := j.feed.inState(func(s wire.State) bool { return s == wire.StateRunning })
 	now := j.now()
 	old, err := j.old(now)
-	switch {
-	case err != nil:
+	if err != nil || len(running) == 0 && !old {
 		return err
-	case len(running) > 0 || old:
-		return j.settleThese(running, now)
-	case fresh:
-		return nil
 	}
-	if err := j.db.Sync(); err != nil {
-		return fmt.Errorf("sync what the last boot wrote: %w", full(err))
-	}
-	return nil
+	return j.settleThese(running, now)
 }
 
 // settleThese ends attempts, and drops what is too old.

@@ -95,8 +95,9 @@ func (j *Journal) settleFailed(wanted counts, cause error) error {
 	return cause
 }
 
-// syncAgain makes the last commit durable whose sync failed. Only the pages that say which commit counts can be in doubt, since the
-// rest was synced before. They are written anew: a sync that failed is told of once, and then they count as written (fsync(2)).
+// syncAgain makes the last commit durable, whose sync failed or may never have been. Only the pages that say which commit counts can be
+// in doubt, since the rest was synced before. They are written anew: a sync that failed is told of once, and then they count as written
+// (fsync(2)).
 func (j *Journal) syncAgain() error {
 	path := filepath.Join(j.cfg.Dir, fileName)
 	f, err := os.OpenFile(path, os.O_RDWR, 0) //nolint:gosec // the data directory is configuration
@@ -118,7 +119,7 @@ func (j *Journal) reopen() error {
 	if j.db != nil {
 		return nil
 	}
-	if j.lock == nil {
+	if j.closed {
 		return ErrClosed
 	}
 	db, c, err := openChecked(filepath.Join(j.cfg.Dir, fileName))
@@ -159,9 +160,8 @@ func (j *Journal) view(look func(tx *bbolt.Tx) error) error {
 }
 
 // abandon gives the journal up: what the file holds and what was promised can no longer be told apart. Every later write
-// fails; the next boot reads what the disk really has.
+// fails; the next boot reads what the disk really has. The directory stays locked, because its agent goes on.
 func (j *Journal) abandon() error {
-	err := errors.Join(j.closeFile(), j.lock.Close())
-	j.lock = nil
-	return err
+	j.closed = true
+	return j.closeFile()
 }

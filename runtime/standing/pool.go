@@ -58,6 +58,8 @@ type Config struct {
 	Guests Guests
 	// Signals hear what becomes of agents and turns.
 	Signals Signals
+	// Opened is closed once agents may be announced and be given goals; until then they are started and greeted. nil: at once.
+	Opened <-chan struct{}
 	// OnChange is told every change of State, in order, one at a time. It must not call End.
 	OnChange func(wire.AgentInfo)
 

@@ -101,8 +101,17 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// stand gives the agent goals until it or ctx ends; it is gone when stand returns.
+// stand announces the agent when that is allowed and gives it goals, until it or ctx ends; it is gone when stand returns.
 func (s *slot) stand(ctx context.Context, a *agent) {
+	defer s.closing.Wait()
+	defer func() {
+		_ = a.end(context.WithoutCancel(ctx)) // does nothing to one that is gone
+		a.home.close(a.dir)
+		a.remember() // with what clients have used since the last goal
+	}()
+	if !s.mayRise(ctx, a) {
+		return
+	}
 	s.pool.cfg.Guests.Rose(s.number, a.conn, a.info) // before anybody is let in
 	s.pool.rose(a.info.Name, a.info.Version)
 	a.before = a.processes() // nobody waits for that: it is for the first goal
@@ -110,12 +119,6 @@ func (s *slot) stand(ctx context.Context, a *agent) {
 		s.pool.fell()
 		s.pool.cfg.Guests.Fell(s.number)
 	})
-	defer s.closing.Wait()
-	defer func() {
-		_ = a.end(context.WithoutCancel(ctx)) // does nothing to one that is gone
-		a.home.close(a.dir)
-		a.remember() // with what clients have used since the last goal
-	}()
 	defer fell()
 	for {
 		select {
@@ -135,6 +138,21 @@ func (s *slot) stand(ctx context.Context, a *agent) {
 			}
 		}
 	}
+}
+
+// mayRise waits until agents may be announced; false means that this one, or ctx, ended before.
+func (s *slot) mayRise(ctx context.Context, a *agent) bool {
+	if s.pool.cfg.Opened == nil {
+		return true
+	}
+	select {
+	case <-s.pool.cfg.Opened:
+		return true
+	case <-a.line.Exited():
+	case <-a.conn.Done():
+	case <-ctx.Done():
+	}
+	return false
 }
 
 // work carries one goal out; false means that the agent is of no further use.

@@ -1,9 +1,14 @@
 package standing
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -65,6 +70,44 @@ func TestASlotThatCannotStartLeavesTheOthersAlone(t *testing.T) {
 	s.turn(t.Context(), "die:")
 	require.ErrorContains(t, <-s.ended, "times in a row")
 	assert.Equal(t, wire.AgentDown, s.pool.State().State)
+}
+
+// SPEC.md, Harness: an agent that ended before the rest of the harness was open was never announced, and is started again.
+func TestAnAgentIsAnnouncedOnceTheRestIsOpen(t *testing.T) {
+	opened := make(chan struct{})
+	var most atomic.Int64
+	s := stand(t, nil, func(c *Config) {
+		c.Opened = opened
+		c.Signals.Up = func(agents int) { most.Store(max(most.Load(), int64(agents))) }
+	})
+	ready := regexp.MustCompile(`agent: ready.* pid=(\d+)`)
+	nth := func(n int) int {
+		require.Eventually(t, func() bool { return len(ready.FindAllString(s.logged(), -1)) >= n }, limit, time.Millisecond)
+		pid, err := strconv.Atoi(ready.FindAllStringSubmatch(s.logged(), -1)[n-1][1])
+		require.NoError(t, err)
+		return pid
+	}
+	require.NoError(t, syscall.Kill(nth(1), syscall.SIGKILL))
+	second := nth(2)
+	assert.Empty(t, s.states())
+	assert.Zero(t, most.Load())
+	assert.Equal(t, wire.AgentStarting, s.pool.State().State)
+	close(opened)
+	s.ready()
+	assert.Equal(t, []wire.AgentState{"ready"}, s.states())
+	s.turn(t.Context(), "say: x")
+	assert.Equal(t, second, s.requireEffects(1)[0].PID, "the one that waited")
+}
+
+// A harness that ends while it opens the rest ends the agent that waits for that.
+func TestAnAgentThatWaitsToBeAnnouncedIsEnded(t *testing.T) {
+	s := stand(t, nil, func(c *Config) { c.Opened = make(chan struct{}) })
+	require.Eventually(t, func() bool { return strings.Contains(s.logged(), "agent: ready") }, limit, time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	require.NoError(t, s.pool.End(ctx))
+	require.NoError(t, <-s.ended)
+	assert.Empty(t, s.states())
 }
 
 func TestAnAgentThatStartsInTheEndIsReady(t *testing.T) {

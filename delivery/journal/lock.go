@@ -8,16 +8,15 @@ import (
 	"path/filepath"
 )
 
-// Claim is the directory of a journal, locked and not read yet. It lets its holder begin what needs the directory for itself alone
-// while the journal is opened.
-type Claim struct {
+// Locked is the directory of a journal that nobody else can open. It lets its holder begin what needs the directory for itself alone
+// while the journal is opened, and end it after the journal was closed.
+type Locked struct {
 	cfg  Config
-	lock *os.File
+	lock *os.File // nil: given back
 }
 
-// Take makes the directory if need be and locks it. A second Take fails at once with ErrLocked until Close, or until the journal that
-// was opened is closed.
-func Take(cfg Config) (*Claim, error) {
+// Lock makes the directory if need be and locks it. A second Lock fails at once with ErrLocked until Close.
+func Lock(cfg Config) (*Locked, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -37,18 +36,17 @@ func Take(cfg Config) (*Claim, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Claim{cfg: cfg, lock: lock}, nil
+	return &Locked{cfg: cfg, lock: lock}, nil
 }
 
 // Open opens the journal, or makes one, and settles what the last boot left: an attempt that was running is finished with outcome
 // Interrupted, one that was accepted stays accepted. A damaged file is moved aside and a journal with another ID begins: it is never
-// read as empty under the old one. The lock is the journal's from then on; with an error it is given back.
-func (c *Claim) Open() (*Journal, error) {
-	if c.lock == nil {
+// read as empty under the old one. The directory stays locked until Close, whatever becomes of the journal. It is called once.
+func (l *Locked) Open() (*Journal, error) {
+	if l.lock == nil {
 		return nil, ErrClosed
 	}
-	j := &Journal{cfg: c.cfg, lock: c.lock}
-	c.lock = nil
+	j := &Journal{cfg: l.cfg}
 	j.feed.init()
 	if err := j.load(); err != nil {
 		return nil, errors.Join(err, j.Close())
@@ -56,13 +54,13 @@ func (c *Claim) Open() (*Journal, error) {
 	return j, nil
 }
 
-// Close gives the directory back unless the journal was opened. It does nothing to a nil Claim.
-func (c *Claim) Close() error {
-	if c == nil || c.lock == nil {
+// Close gives the directory back; the journal is closed before. It does nothing to a nil Locked, nor a second time.
+func (l *Locked) Close() error {
+	if l == nil || l.lock == nil {
 		return nil
 	}
-	err := c.lock.Close()
-	c.lock = nil
+	err := l.lock.Close()
+	l.lock = nil
 	if err != nil {
 		return fmt.Errorf("journal lock: %w", err)
 	}

@@ -8,11 +8,12 @@ import (
 
 // The API server evaluates every rule of a run at every write of it, also of its status alone, and each look into a field costs it as much as
 // all fields beside that one. So a rule stands where it looks at least, and begins with what is true of most runs: an error on one side of ||
-// is none where the other side is true.
+// is none where the other side is true. Where a rule is broken no side is, so what it looks into has to be there: else the user reads of a
+// missing key beside the message.
 
 // AgentRunSpec is what a user asks for (agentRef and parameters) together with what admission resolved it to. Once stored it
 // is immutable, but for cancel, which may go from false to true.
-// +kubebuilder:validation:XValidation:rule="self.delivery.port == self.runtime.delivery.port || !has(self.delivery) || !has(self.runtime)",message="spec.delivery.port must equal spec.runtime.delivery.port"
+// +kubebuilder:validation:XValidation:rule="has(self.runtime.delivery) && self.delivery.port == self.runtime.delivery.port || !has(self.delivery) || !has(self.runtime)",message="spec.delivery.port must equal spec.runtime.delivery.port"
 type AgentRunSpec struct {
 	// agentRef names the Agent that does the work. You write its name; admission adds uid and generation. Only an ad-hoc run, which is
 	// complete in itself and has to be allowed by the controller, has none.
@@ -117,7 +118,7 @@ const (
 // AgentRunStatus is the run's state while it lives and its record once it has ended. Only the controller writes it; with completionTime
 // it is final.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.completionTime) || self == oldSelf",message="the run has ended; its status is a record and never changes"
-// +kubebuilder:validation:XValidation:rule="has(self.delivery.attempt) || !has(oldSelf.delivery) || !has(oldSelf.delivery.attempt)",message="status.delivery.attempt only grows and never goes away"
+// +kubebuilder:validation:XValidation:rule="has(self.delivery) && has(self.delivery.attempt) || !has(oldSelf.delivery) || !has(oldSelf.delivery.attempt)",message="status.delivery.attempt only grows and never goes away"
 type AgentRunStatus struct {
 	// phase is Pending until the work has started, then Running, and in the end Succeeded or Failed; it summarises the Succeeded condition.
 	// +optional

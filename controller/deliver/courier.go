@@ -50,6 +50,8 @@ type courier struct {
 	log    *slog.Logger
 	limits client.Timeouts
 	spans  *trace.Spans
+	// reattach bounds the wait of runs that were in flight when this process began.
+	reattach time.Duration
 
 	newest *newest
 	memory *memory
@@ -134,7 +136,7 @@ func (c *courier) changed(change client.Change) {
 			told[kube.ObjectKeyFromObject(r)] = true
 		}
 	}
-	for key := range told { // each once: of two wakes the second comes when the first was answered
+	for key := range told { // each once: a key that is woken again while it is worked on would be looked at twice
 		c.runs.wake(key)
 	}
 }

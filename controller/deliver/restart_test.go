@@ -5,11 +5,15 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/delivery/client"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/test/harness"
 )
@@ -52,8 +56,8 @@ func (a *asked) of(call string) int {
 	return a.calls[call]
 }
 
-// Row 44: a controller that takes over asks each target once who it is and once what it holds, whatever that is. Nothing is asked of
-// single runs, nothing is sent again, and each is recorded once.
+// Row 44: a controller that takes over asks each target once who it is and once what it holds, whatever that is, and looks once at each run
+// there. Nothing is asked of single runs, nothing is sent again, and each is recorded once.
 func TestRow44_ARestartAsksEachTargetOnce(t *testing.T) {
 	const targets, each = 3, 6
 	w := newWorld(t)
@@ -76,6 +80,7 @@ func TestRow44_ARestartAsksEachTargetOnce(t *testing.T) {
 	for _, a := range counts {
 		a.since()
 	}
+	w.reattach = time.Hour // each is looked at because of its target's list
 	second := w.controller()
 	for _, a := range counts {
 		assert.True(t, w.eventually(func() bool { return a.of("list") == 1 }))
@@ -86,6 +91,8 @@ func TestRow44_ARestartAsksEachTargetOnce(t *testing.T) {
 		assert.Equal(t, map[string]int{"POST challenge": 1, "list": 1}, a.since())
 	}
 	for _, run := range runs {
+		assert.True(t, w.eventually(func() bool { return second.looked(run.Name) > 0 }), run.Name)
+		assert.Equal(t, 1, second.looked(run.Name), "looks at %s, which was in flight", run.Name)
 		assert.Empty(t, second.written(run.Name), "nothing changed, so nothing is written")
 		for _, x := range pods {
 			x.harness.Runner.Release(string(run.UID))
@@ -116,4 +123,37 @@ func TestRow44_ARestartAsksEachTargetOnce(t *testing.T) {
 		}
 	}
 	assert.Equal(t, len(runs)+1, started)
+}
+
+// Row 44: a target that says who it is and then never what it holds keeps no run waiting: after a while each is looked at without it.
+func TestRow44_ATargetThatNeverListsKeepsNoRunWaiting(t *testing.T) {
+	w := newWorld(t)
+	var mute atomic.Bool
+	listing := make(chan struct{})
+	begun := sync.OnceFunc(func() { close(listing) })
+	w.standing("reviewer-0", harness.Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if mute.Load() && r.URL.Query().Get(wire.QuerySince) == "0" {
+				begun()
+				<-r.Context().Done()
+				return
+			}
+			next.ServeHTTP(rw, r)
+		})
+	}})
+	first := w.controller()
+	run := w.deliver("run", harness.HoldPrefix+"it")
+	w.reasonIs(run, hearthv1.ReasonRunning)
+	first.stop()
+	mute.Store(true)
+	stored, err := w.get(run)
+	require.NoError(t, err)
+	stored.Spec.Cancel = true
+	require.NoError(t, w.kube.Update(t.Context(), stored))
+	w.limits = client.Timeouts{Dial: time.Second, Call: time.Hour, Slack: time.Hour} // the Link does not give the target up and wake its runs
+	w.reattach = 500 * time.Millisecond
+	second := w.controller()
+	<-listing
+	w.reasonIs(run, hearthv1.ReasonCancelling)
+	second.wrote(t, run.Name, hearthv1.ReasonCancelling)
 }

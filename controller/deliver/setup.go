@@ -45,6 +45,8 @@ type Options struct {
 	Timeouts client.Timeouts
 	// Spans are those of the runs; nil makes none.
 	Spans *trace.Spans
+	// ReattachWithin is how long a run that was in flight at the start waits, at most, for what its target holds: 10 s by default.
+	ReattachWithin time.Duration
 }
 
 // SetupWithManager adds the reconcilers, their indexes, and the closing of the Links. The manager's cache should hold Pods as
@@ -56,6 +58,9 @@ func SetupWithManager(mgr ctrl.Manager, o Options) (*Loads, error) {
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}
+	if o.ReattachWithin <= 0 {
+		o.ReattachWithin = reattachWithin
+	}
 	self, err := challenge.New(o.Random) // 43 random characters serve as a name as well
 	if err != nil {
 		return nil, fmt.Errorf("deliver: name this process: %w", err)
@@ -65,7 +70,7 @@ func SetupWithManager(mgr ctrl.Manager, o Options) (*Loads, error) {
 	}
 	c := &courier{
 		kube: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("hearth-deliver"), links: o.Links, self: self,
-		now: o.Now, random: o.Random, log: o.Log, limits: o.Timeouts, spans: o.Spans, newest: newNewest(), memory: newMemory(), open: map[string]place{},
+		now: o.Now, random: o.Random, log: o.Log, limits: o.Timeouts, spans: o.Spans, reattach: o.ReattachWithin, newest: newNewest(), memory: newMemory(), open: map[string]place{},
 		standing: waker{delay: gathered}, passes: newPasses(), queues: newQueues(),
 	}
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
@@ -97,7 +102,7 @@ func setupAssign(mgr ctrl.Manager, c *courier) error {
 func setupRuns(mgr ctrl.Manager, c *courier) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("deliver-run").
 		Watches(&hearthv1.AgentRun{}, c.runEvents(), withPredicate(predicate.NewPredicateFuncs(isDelivered))).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.podToRuns), withPredicate(fresh())).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(c.podToRuns), withPredicate(notInitial())).
 		WatchesRawSource(wakes(&c.runs)).
 		WithOptions(controllerOptions(carriers)).
 		Complete(runReconciler{c})

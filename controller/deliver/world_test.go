@@ -71,6 +71,8 @@ type world struct {
 	// log and spans of controllers started from now on; none unless set.
 	log   *slog.Logger
 	spans *trace.Spans
+	// reattach is how long controllers started from now on wait for what a target holds; the default unless set.
+	reattach time.Duration
 }
 
 func newWorld(t *testing.T) *world {
@@ -263,6 +265,7 @@ type process struct {
 	loads  *deliver.Loads
 	mu     sync.Mutex
 	asked  map[string]int         // requests to the API server but watches, by method and what they are about
+	looks  map[string]int         // by run, how often it was read from the cache: once a look
 	writes map[string][]string    // by run, the reason that each committed write left
 	refuse func(run string) error // for each status write, before it is sent
 	fail   func(run string) error // for each status write, after it was committed
@@ -331,13 +334,19 @@ func (p *process) written(run string) []string {
 	return slices.Clone(p.writes[run])
 }
 
+func (p *process) looked(run string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.looks[run]
+}
+
 // controller starts a process; it is stopped at the end of the test or before.
 func (w *world) controller() *process { return w.controllerAt(time.Now) }
 
 // controllerAt starts one with a clock.
 func (w *world) controllerAt(now func() time.Time) *process {
 	w.t.Helper()
-	p := &process{asked: map[string]int{}, writes: map[string][]string{}}
+	p := &process{asked: map[string]int{}, looks: map[string]int{}, writes: map[string][]string{}}
 	reach := rest.CopyConfig(api.Controller(w.t))
 	reach.Wrap(p.through)
 	mgr, err := ctrl.NewManager(reach, ctrl.Options{
@@ -349,7 +358,7 @@ func (w *world) controllerAt(now func() time.Time) *process {
 	require.NoError(w.t, err)
 	p.loads, err = deliver.SetupWithManager(mgr, deliver.Options{
 		Links: deliver.NewLinks(), Now: now, Log: w.log, Spans: w.spans,
-		Timeouts: w.limits,
+		Timeouts: w.limits, ReattachWithin: w.reattach,
 	})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // ended by stop
@@ -372,13 +381,21 @@ func cacheOptions(ns string) cache.Options {
 	return o
 }
 
-// newClient counts status writes that were committed.
+// newClient counts looks at runs, and status writes that were committed.
 func (p *process) newClient(cfg *rest.Config, o kube.Options) (kube.Client, error) {
 	c, err := kube.NewWithWatch(cfg, o)
 	if err != nil {
 		return nil, err
 	}
 	return interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(ctx context.Context, c kube.WithWatch, key kube.ObjectKey, o kube.Object, opts ...kube.GetOption) error {
+			if _, ok := o.(*hearthv1.AgentRun); ok {
+				p.mu.Lock()
+				p.looks[key.Name]++
+				p.mu.Unlock()
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
 		SubResourceUpdate: func(ctx context.Context, c kube.Client, sub string, o kube.Object, opts ...kube.SubResourceUpdateOption) error {
 			p.mu.Lock()
 			refuse := p.refuse

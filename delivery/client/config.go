@@ -93,7 +93,7 @@ type Config struct {
 // Change says what changed on a Link.
 type Change struct {
 	PodUID string
-	// State: its state, boot or journal, or that it is listed now.
+	// State: its state, boot or journal, but for the first proof, whose list follows; or that it is listed now.
 	State bool
 	// Link: anything of its Status that an assignment goes by.
 	Link bool

@@ -36,7 +36,8 @@ func boundsRows() []Row {
 		{44, `controller restarted with 10,000 runs in flight on 500 targets`,
 			`one list per Pod; bounded memory; each recorded once`, places(
 				at(Processes, "test/bench/scale", "TestRow44_KilledWithHundredsInFlight"),
-				at(API, "controller/deliver", "TestRow44_ARestartAsksEachTargetOnce"),
+				at(API, "controller/deliver", "TestRow44_ARestartAsksEachTargetOnce", "TestRow44_ATargetThatNeverListsKeepsNoRunWaiting"),
+				at(Component, "controller/deliver", "TestRow44_WhatWasInFlightIsLeftToTheLinks", "TestRow44_AListWakesEachRunOnce"),
 				at(Decision, "delivery", "BenchmarkAssign10000RunsTo500Targets"),
 			)},
 		{45, `webhook absent or down at creation; a later mutator changes a resolved field`,

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -38,7 +37,7 @@ func (p *profiles) started(ctx context.Context, r *rig.Rig) {
 		file := p.file(name)
 		p.group.Go(func() error {
 			text, err := answered(ctx, base+path)
-			return errors.Join(err, os.WriteFile(file, text, 0o600))
+			return profiled(file, text, err)
 		})
 	}
 	file := p.file("apiserver")
@@ -48,8 +47,16 @@ func (p *profiles) started(ctx context.Context, r *rig.Rig) {
 			return err
 		}
 		text, err := api.Do(ctx, http.MethodGet, "/debug/pprof"+path, nil)
-		return errors.Join(err, os.WriteFile(file, text, 0o600))
+		return profiled(file, text, err)
 	})
+}
+
+// profiled writes what was read, if it was: a file that is empty looks like a profile.
+func profiled(file string, text []byte, err error) error {
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o600)
 }
 
 func (p *profiles) file(process string) string {

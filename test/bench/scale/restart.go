@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hearthdev/hearth/test/bench/node"
 	"github.com/hearthdev/hearth/test/bench/rig"
 )
 
@@ -74,12 +75,31 @@ func restart(ctx context.Context, r *rig.Rig, targets, inFlight int) (restarted,
 	return s, nil
 }
 
-// settled waits until every Link is open, every run in flight was looked at, and nothing waits to be looked at.
+// settled waits until every target was asked for its list and every Link is open, every run in flight was looked at, and nothing waits to be
+// looked at. A Link is verified before its list was read, and looks are counted, not runs: the lists come first.
 func settled(ctx context.Context, r *rig.Rig, targets, inFlight int) error {
+	lists := fmt.Sprintf("%d targets to be asked for their lists", targets)
+	if err := until(ctx, r, patience, lists, func(metrics) bool {
+		pods, err := r.Node.Pods(ctx)
+		return err == nil && listed(pods) >= targets
+	}); err != nil {
+		return err
+	}
 	what := fmt.Sprintf("%d targets to be verified and %d runs to be attended", targets, inFlight)
 	return until(ctx, r, patience, what, func(m metrics) bool {
 		return int(m.sum("hearth_links", `state="verified"`)) == targets &&
 			int(m.sum("controller_runtime_reconcile_total", `controller="deliver-run"`)) >= inFlight &&
 			m.sum("workqueue_depth") == 0 && m.sum("controller_runtime_active_workers") == 0
 	})
+}
+
+// listed is how many Pods have answered with a list.
+func listed(pods []node.PodCounts) int {
+	n := 0
+	for _, p := range pods {
+		if p.Requests["changes"] > 0 {
+			n++
+		}
+	}
+	return n
 }

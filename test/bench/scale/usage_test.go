@@ -1,12 +1,15 @@
 package main
 
 import (
+	"io"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/hearthdev/hearth/test/bench/figures"
+	"github.com/hearthdev/hearth/test/bench/node"
 )
 
 func TestSamplesAreAddedUpByNameAndLabel(t *testing.T) {
@@ -25,6 +28,11 @@ broken
 	assert.Zero(t, m.sum("nothing"))
 }
 
+// A Pod that proved who it is has not told what it holds.
+func TestATargetIsListedWhenItAnsweredWithItsList(t *testing.T) {
+	assert.Equal(t, 1, listed([]node.PodCounts{{}, {Requests: map[string]int64{"challenge": 1}}, {Requests: map[string]int64{"challenge": 1, "changes": 2}}}))
+}
+
 func TestANumberIsReadFromItsLine(t *testing.T) {
 	text := []byte("# HeapAlloc = 123\n# Stack = 45 / 67\nVmRSS:\t  89 kB\nVmHWM:\n")
 	for prefix, want := range map[string]int64{"# HeapAlloc = ": 123, "# Stack = ": 45, "VmRSS:": 89} {
@@ -36,6 +44,15 @@ func TestANumberIsReadFromItsLine(t *testing.T) {
 		_, err := field(text, prefix)
 		assert.ErrorContains(t, err, prefix)
 	}
+}
+
+// A process that gave none leaves no file that looks like a profile.
+func TestAProfileThatWasNotReadIsNotKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cpu.pprof")
+	require.ErrorIs(t, profiled(file, nil, io.ErrUnexpectedEOF), io.ErrUnexpectedEOF)
+	assert.NoFileExists(t, file)
+	require.NoError(t, profiled(file, []byte("profile"), nil))
+	assert.FileExists(t, file)
 }
 
 // A difference of nothing, divided by nothing, is no figure.

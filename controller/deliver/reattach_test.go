@@ -45,13 +45,11 @@ func (f filled) List(_ context.Context, list kube.ObjectList, _ ...kube.ListOpti
 }
 
 func onPod(name, podName string) hearthv1.AgentRun {
-	at := metav1.NowMicro()
-	r := hearthv1.AgentRun{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID("uid-" + name)},
-		Spec: hearthv1.AgentRunSpec{Delivery: &hearthv1.DeliverySpec{Port: 4100}}}
+	r := testRun(name, types.UID("uid-"+name))
 	if podName != "" {
-		r.Status.Delivery = &hearthv1.DeliveryStatus{Attempt: 1, PodName: podName, PodUID: types.UID("uid-" + podName), ReservedAt: &at}
+		r.Status.Delivery = &hearthv1.DeliveryStatus{Attempt: 1, PodName: podName, PodUID: types.UID("uid-" + podName), ReservedAt: ptr.To(metav1.NowMicro())}
 	}
-	return r
+	return *r
 }
 
 func podOf(name string, change func(*corev1.Pod)) corev1.Pod {
@@ -76,7 +74,7 @@ func (n noted) AddAfter(r reconcile.Request, after time.Duration) { n.due[r.Name
 // Row 44: a run that was in flight before this process began is left to its target's Link; one whose target cannot be asked, one that has
 // none, and whatever comes later, is looked at right away.
 func TestRow44_WhatWasInFlightIsLeftToTheLinks(t *testing.T) {
-	c := &courier{kube: filled{pods: map[string]corev1.Pod{
+	c := &courier{reattach: reattachWithin, kube: filled{pods: map[string]corev1.Pod{
 		"there":   podOf("there", nil),
 		"another": podOf("another", func(p *corev1.Pod) { p.UID = "uid-later" }),
 		"ended":   podOf("ended", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
@@ -85,24 +83,24 @@ func TestRow44_WhatWasInFlightIsLeftToTheLinks(t *testing.T) {
 	ended := onPod("recorded", "there")
 	ended.Status.CompletionTime = ptr.To(metav1.NowMicro())
 	for want, runs := range map[time.Duration][]hearthv1.AgentRun{
-		resumeWithin: {onPod("in-flight", "there")},
-		0:            {onPod("waits", ""), onPod("gone", "gone"), onPod("replaced", "another"), onPod("over", "ended"), onPod("unscheduled", "nowhere"), ended},
+		reattachWithin: {onPod("in-flight", "there")},
+		0:              {onPod("waits", ""), onPod("gone", "gone"), onPod("replaced", "another"), onPod("over", "ended"), onPod("unscheduled", "nowhere"), ended},
 	} {
 		for _, run := range runs {
 			for _, initial := range []bool{true, false} {
-				q := noted{due: map[string]time.Duration{}}
+				q, due := noted{due: map[string]time.Duration{}}, want
 				c.runEvents().Create(t.Context(), event.CreateEvent{Object: &run, IsInInitialList: initial}, q)
 				if !initial {
-					want = 0
+					due = 0
 				}
-				assert.Equal(t, map[string]time.Duration{run.Name: want}, q.due, "in the first list: %v", initial)
+				assert.Equal(t, map[string]time.Duration{run.Name: due}, q.due, "in the first list: %v", initial)
 			}
 		}
 	}
-	assert.False(t, fresh().Create(event.CreateEvent{IsInInitialList: true}), "a Pod that was there is no news to its runs")
-	assert.True(t, fresh().Create(event.CreateEvent{}))
-	assert.True(t, fresh().Update(event.UpdateEvent{}))
-	assert.True(t, fresh().Delete(event.DeleteEvent{}))
+	assert.False(t, notInitial().Create(event.CreateEvent{IsInInitialList: true}), "a Pod that was there is no news to its runs")
+	assert.True(t, notInitial().Create(event.CreateEvent{}))
+	assert.True(t, notInitial().Update(event.UpdateEvent{}))
+	assert.True(t, notInitial().Delete(event.DeleteEvent{}))
 }
 
 // Row 44: the list of a target wakes each run once that it tells of or that is reserved there.

@@ -17,9 +17,10 @@ import (
 	"github.com/hearthdev/hearth/controller/pod"
 )
 
-// resumeWithin is when a run that was in flight when this process began is looked at, at the latest. By then its target's Link has told
-// what the target holds, or why it cannot be talked to (client.Timeouts: a dial takes 5 s at most), and all runs there were looked at once.
-const resumeWithin = 10 * time.Second
+// reattachWithin is when a run that was in flight when this process began is looked at, at the latest. By then its target's Link has
+// usually told what the target holds, or why it cannot be talked to, and all runs there were looked at once. A target that is slow with its
+// list, or one of very many whose turn to be dialled has not come, takes longer; its runs are looked at without it.
+const reattachWithin = 10 * time.Second
 
 // runEvents enqueues runs for themselves. Those that were in flight when this process began are left to their targets' Links, of which
 // nothing is known before: looking at ten thousand runs to find that is what a restart would take longest for.
@@ -28,7 +29,7 @@ func (c *courier) runEvents() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			if e.IsInInitialList && c.linkComes(ctx, e.Object) {
-				q.AddAfter(reconcile.Request{NamespacedName: kube.ObjectKeyFromObject(e.Object)}, resumeWithin)
+				q.AddAfter(reconcile.Request{NamespacedName: kube.ObjectKeyFromObject(e.Object)}, c.reattach)
 				return
 			}
 			each.Create(ctx, e, q)
@@ -48,7 +49,7 @@ func (c *courier) linkComes(ctx context.Context, o kube.Object) bool {
 	return err == nil && string(p.UID) == targetOf(run) && !pod.Ended(&p) && p.Status.PodIP != ""
 }
 
-// fresh passes what was not there when this process began: a Pod that was is no news to the runs that it has.
-func fresh() predicate.Predicate {
+// notInitial passes what was not there when this process began: a Pod that was is no news to the runs that it has.
+func notInitial() predicate.Predicate {
 	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
 }

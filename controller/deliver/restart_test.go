@@ -22,6 +22,7 @@ import (
 type asked struct {
 	mu    sync.Mutex
 	calls map[string]int
+	held  chan struct{} // where it is set, lists wait for it to be closed
 }
 
 func (a *asked) wrap(next http.Handler) http.Handler {
@@ -35,7 +36,14 @@ func (a *asked) wrap(next http.Handler) http.Handler {
 		}
 		a.mu.Lock()
 		a.calls[name]++
+		held := a.held
 		a.mu.Unlock()
+		if name == "list" && held != nil {
+			select {
+			case <-held:
+			case <-r.Context().Done():
+			}
+		}
 		next.ServeHTTP(w, r)
 	})
 }
@@ -48,6 +56,12 @@ func (a *asked) since() map[string]int {
 	a.calls = map[string]int{}
 	delete(calls, "feed") // held, and so often as something changes
 	return calls
+}
+
+func (a *asked) hold(lists chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.held = lists
 }
 
 func (a *asked) of(call string) int {
@@ -77,8 +91,10 @@ func TestRow44_ARestartAsksEachTargetOnce(t *testing.T) {
 		w.reasonIs(run, hearthv1.ReasonRunning)
 	}
 	first.stop()
+	lists := make(chan struct{})
 	for _, a := range counts {
 		a.since()
+		a.hold(lists)
 	}
 	w.reattach = time.Hour // each is looked at because of its target's list
 	second := w.controller()
@@ -86,6 +102,8 @@ func TestRow44_ARestartAsksEachTargetOnce(t *testing.T) {
 		assert.True(t, w.eventually(func() bool { return a.of("list") == 1 }))
 	}
 	fresh := w.deliver("fresh", goal) // waits: every place is taken
+	assert.True(t, w.eventually(func() bool { return second.looked(fresh.Name) > 0 }), "what is known is looked at before the lists come")
+	close(lists)
 	w.reasonIs(fresh, hearthv1.ReasonTargetBusy)
 	for _, a := range counts {
 		assert.Equal(t, map[string]int{"POST challenge": 1, "list": 1}, a.since())

@@ -184,8 +184,9 @@ func (h *harness) deliver(ctx context.Context, about ...any) {
 	serving, stop := context.WithCancel(ctx)
 	h.stop, h.served = stop, make(chan error, 1)
 	h.log.Info("delivery: listening", append([]any{"addr", h.deliveries.Addr().String(), "boot", h.server.Boot(), "journal", h.journal.ID()}, about...)...)
+	server, listener := h.server, h.deliveries
 	go func() {
-		err := h.server.Serve(serving, h.deliveries)
+		err := server.Serve(serving, listener)
 		if err != nil {
 			h.fail(err)
 		}

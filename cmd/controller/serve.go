@@ -40,7 +40,7 @@ import (
 func serve(ctx context.Context, o options) error {
 	lines := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: o.level})
 	log := logr.FromSlogHandler(lines)
-	ctrl.SetLogger(logr.New(late{LogSink: log.GetSink()}))
+	ctrl.SetLogger(logr.New(lazySink{LogSink: log.GetSink()}))
 	klog.SetLogger(log)
 	sample(o)
 	config, err := ctrl.GetConfig()

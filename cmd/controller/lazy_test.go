@@ -24,7 +24,7 @@ func (w worded) LogValue() slog.Value {
 func TestValuesOfALoggerArePutIntoWordsOnlyWhenItSaysSomething(t *testing.T) {
 	var out bytes.Buffer
 	plain := logr.FromSlogHandler(slog.NewJSONHandler(&out, nil))
-	lazy := logr.New(late{LogSink: plain.GetSink()})
+	lazy := logr.New(lazySink{LogSink: plain.GetSink()})
 	times := 0
 	with := func(l logr.Logger) logr.Logger {
 		return l.WithName("deliver").WithValues("run", worded{&times}).WithName("run").WithValues("namespace", "team")

@@ -101,7 +101,8 @@ func (w *world) dropFields(older *apiserver.Server, fields ...string) {
 	for _, field := range fields {
 		require.Contains(w.t, status.Properties, field)
 		delete(status.Properties, field)
-		schema.XValidations = slices.DeleteFunc(schema.XValidations, func(r apiextensionsv1.ValidationRule) bool { return strings.Contains(r.Rule, field) })
+		of := func(r apiextensionsv1.ValidationRule) bool { return strings.Contains(r.Rule, field) }
+		schema.XValidations, status.XValidations = slices.DeleteFunc(schema.XValidations, of), slices.DeleteFunc(status.XValidations, of)
 	}
 	schema.Properties["status"] = status
 	require.NoError(w.t, crds.Update(ctx, &crd))

@@ -59,6 +59,9 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// maxIndexed is what a run may take in the index: it is 350, and 490 where those that live, one in ten, are copied.
+const maxIndexed = 430
+
 // The index holds the cache's own objects: what it takes beside them, growing included, is a fraction of what they are.
 func TestTheIndexCostsLittleMemory(t *testing.T) {
 	agents, all := crowd(10_000)
@@ -71,5 +74,5 @@ func TestTheIndexCostsLittleMemory(t *testing.T) {
 	newStage(t, agents, all)
 	each := (taken() - before) / 10_000
 	t.Logf("%d bytes a run", each)
-	require.Less(t, each, uint64(1024))
+	require.Less(t, each, uint64(maxIndexed))
 }

@@ -44,8 +44,8 @@ func echo(b testing.TB) client.Client {
 }
 
 // SPEC.md has no bound for it; this one keeps a status write from being encoded or decoded twice again: it was 98 KB and 799 allocations,
-// with an echoing server's, and is 53 KB and 338. The race detector makes its own.
-const mostBytes, mostAllocs = 60 << 10, 370
+// with an echoing server's, and is 53 KB and 339. To encode it once more would be 58 KB and 345. The race detector makes its own.
+const mostBytes, mostAllocs = 57 << 10, 343
 
 func TestAStatusWriteCostsLittleMemory(t *testing.T) {
 	if raced {

@@ -26,6 +26,7 @@ import (
 	"github.com/hearthdev/hearth/test/apiserver"
 	"github.com/hearthdev/hearth/test/bench/node"
 	"github.com/hearthdev/hearth/test/exposition"
+	"github.com/hearthdev/hearth/test/sandbox"
 )
 
 const (
@@ -56,6 +57,7 @@ func newShards(t *testing.T) *shards {
 	for _, dir := range []string{"config/webhook", "config/shards"} {
 		require.NoError(t, apiserver.Apply(ctx, server.Admin(t), filepath.Join(root, filepath.FromSlash(dir))))
 	}
+	require.NoError(t, sandbox.Install(ctx, server.Admin(t))) // its cache is one of its own
 	s := &shards{t: t, admin: server.Client(t), someone: server.ClientAsGroup(t, "someone", "system:masters"), namespace: server.Namespace(t),
 		rights: apiserver.Kubeconfig(t, server.Controller(t)), selects: map[string]string{}}
 	s.node, err = node.Spawn(ctx, node.Options{Kubeconfig: apiserver.Kubeconfig(t, server.Admin(t)), Dir: t.TempDir(), Log: t.Output()})
@@ -159,7 +161,7 @@ func (s *shards) apart() {
 	for _, r := range server.Audit(s.t, apiserver.ControllerUser) {
 		name, _, _ := strings.Cut(r.Agent, "/")
 		selector, ours := s.selects[name]
-		if ours && r.Namespace == "" && slices.Contains([]string{"agentruns", "pods", "services"}, r.Resource) {
+		if ours && r.Namespace == "" && slices.Contains([]string{"agentruns", "pods", "services", "sandboxes"}, r.Resource) {
 			cached[selector+" "+r.Verb+" "+r.Resource] = true
 			s.onlyOwn(r, selector == blue)
 		}
@@ -174,7 +176,7 @@ func (s *shards) apart() {
 		}
 	}
 	assert.Equal(s.t, map[string]int{blue: 2, plain: 2}, made)
-	for _, what := range []string{"watch agentruns", "watch pods", "watch services"} {
+	for _, what := range []string{"watch agentruns", "watch pods", "watch services", "watch sandboxes"} {
 		assert.True(s.t, cached[blue+" "+what] && cached[plain+" "+what], what)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/controller/sandbox"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -71,9 +72,10 @@ func TestPodMatchesItsGolden(t *testing.T) {
 func TestWhatIsMadeForARunHasItsShard(t *testing.T) {
 	run := standingRun()
 	run.Labels[v1alpha1.LabelShard] = "blue"
-	for made, labels := range map[string]map[string]string{"Pod": BuildPod(run).Labels, "Secret and Service": stamped(nil, run)} {
-		assert.Equal(t, "blue", labels[v1alpha1.LabelShard], made)
-		assert.Equal(t, "reviewer-1", labels[v1alpha1.LabelRun], made)
+	p := BuildPod(run)
+	for _, made := range []metav1.Object{p, BuildService(run), BuildSecret(run, "token"), sandbox.Build(p)} {
+		assert.Equal(t, "blue", made.GetLabels()[v1alpha1.LabelShard], "%T", made)
+		assert.Equal(t, "reviewer-1", made.GetLabels()[v1alpha1.LabelRun], "%T", made)
 	}
 	assert.NotContains(t, stamped(nil, standingRun()), v1alpha1.LabelShard)
 }

@@ -91,6 +91,16 @@ func come(ticks chan<- time.Time, read <-chan error) error {
 	}
 }
 
+// waits lets time pass once for who must wait for it.
+func waits(t *testing.T, ticks chan<- time.Time, read <-chan error) {
+	t.Helper()
+	select {
+	case ticks <- now:
+	case err := <-read:
+		require.FailNow(t, "it did not wait", "%v", err)
+	}
+}
+
 // SPEC.md, Shards, Overlap: nobody leads while another leads for some of the same Agents; the Lease says whose it is.
 func TestNobodyLeadsBesideAnotherOfTheSameAgents(t *testing.T) {
 	for name, other := range map[string]shard.Set{"some": shard.Of("a", "b"), "all but": shard.Of("c").Without(), "everything": shard.All()} {
@@ -100,12 +110,13 @@ func TestNobodyLeadsBesideAnotherOfTheSameAgents(t *testing.T) {
 			e, said := election(s, shard.Of("a"), ticks)
 			lock := e.Lock("hearth-system")
 			read := make(chan error)
-			go func() {
+			get := func() {
 				_, _, err := lock.Get(ctx)
 				read <- err
-			}()
-			ticks <- now
-			ticks <- now // it has looked twice, and waits
+			}
+			go get()
+			waits(t, ticks, read)
+			waits(t, ticks, read) // it has looked twice
 			s.hold(other, "", now)
 			require.True(t, apierrors.IsNotFound(come(ticks, read)), "now it looks for its own Lease")
 			assert.Equal(t, 1, strings.Count(said.String(), "does not lead"), "once, not at each look: %s", said)
@@ -115,14 +126,16 @@ func TestNobodyLeadsBesideAnotherOfTheSameAgents(t *testing.T) {
 			require.NoError(t, lock.Create(ctx, resourcelock.LeaderElectionRecord{HolderIdentity: "me_1"}))
 			assert.Equal(t, "hearth.dev/shard in (a)", s.leases[shard.Of("a").Lease()].Annotations[shard.AnnotationSelector])
 			s.hold(other, "another-pod_1", now)
-			_, _, err := lock.Get(ctx)
-			require.NoError(t, err, "who leads renews its Lease without waiting; what comes of an overlap is for Watch")
+			go get()
+			select {
+			case err := <-read:
+				require.NoError(t, err)
+			case ticks <- now:
+				require.FailNow(t, "who leads renews its Lease without waiting; what comes of an overlap is for Watch")
+			}
 			require.NoError(t, lock.Update(ctx, resourcelock.LeaderElectionRecord{HolderIdentity: ""}))
-			go func() {
-				_, _, err := lock.Get(ctx)
-				read <- err
-			}()
-			ticks <- now // who has given it up waits again
+			go get()
+			waits(t, ticks, read) // who has given it up waits again
 			s.hold(other, "another-pod_1", now.Add(-2*shard.Silent))
 			require.NoError(t, come(ticks, read), "who does not renew its Lease is gone")
 		})

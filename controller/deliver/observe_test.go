@@ -38,6 +38,13 @@ func TestWhatALinkForgotMayHaveLeft(t *testing.T) {
 	}
 }
 
+// Row 44: who proved who it is and has not told yet what it holds is not asked for each run: its list tells of all of them at once.
+func TestATargetIsAskedOnceItsListIsKnown(t *testing.T) {
+	assert.Equal(t, delivery.LinkChallenging, usable(client.Status{State: client.StateVerified}))
+	assert.Equal(t, delivery.LinkVerified, usable(client.Status{State: client.StateVerified, Listed: true}))
+	assert.Equal(t, delivery.LinkUnreachable, usable(client.Status{State: client.StateUnreachable, Listed: true}))
+}
+
 // A note belongs to one reservation of one run; what it says of another would be believed wrongly (I5).
 func TestANoteIsAboutOneReservation(t *testing.T) {
 	m, at := newMemory(), time.Unix(1, 0)

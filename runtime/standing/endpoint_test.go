@@ -159,6 +159,27 @@ func TestAServerBesideTheHarnessMayComeAndGo(t *testing.T) {
 	assert.Equal(t, []wire.AgentState{"ready", "down", "ready"}, s.states())
 }
 
+// SPEC.md, Harness: of an agent by endpoint nobody sees a process end. One whose connection ended before the rest of the harness was open
+// was never announced, and is looked for again.
+func TestAServerThatIsLostBeforeTheRestIsOpenIsNotAnnounced(t *testing.T) {
+	address, opened := freeAddress(t), make(chan struct{})
+	s := standBeside(t, address, "", func(c *Config) { c.Opened = opened })
+	said := func(what string, times int) {
+		require.Eventually(t, func() bool { return strings.Count(s.logged(), what) >= times }, limit, time.Millisecond, what)
+	}
+	stop := beside(t, address, "", s.effects)
+	said("agent: ready", 1)
+	stop()
+	said("agent: ended", 1)
+	assert.Empty(t, s.states())
+	stop = beside(t, address, "", s.effects)
+	defer stop()
+	said("agent: ready", 2)
+	close(opened)
+	s.ready()
+	assert.Equal(t, []wire.AgentState{"ready"}, s.states())
+}
+
 // SPEC.md, Cancel ladder: the last rung is the end of the connection, and the envelope says what that cannot do.
 func TestAServerBesideTheHarnessIsLeftWhenItDoesNotObey(t *testing.T) {
 	address := freeAddress(t)

@@ -2,6 +2,10 @@ package main
 
 import (
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -65,4 +69,28 @@ func TestACostIsOfEachRunAndTheMedianOfRounds(t *testing.T) {
 	}
 	assert.Equal(t, map[string]float64{apiServer: 1000, etcd: 500, controller: 1000, nodes: 2000, loader: 10}, costs([]outcome{second(1), second(2), second(9)}))
 	assert.InDelta(t, 1500, serverCost(second(2)), 1e-9)
+}
+
+// A process that gave none, or the beginning of one, leaves no file that looks like a profile.
+func TestAProfileThatWasNotReadIsNotKept(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/none":
+			w.WriteHeader(http.StatusInternalServerError)
+		case "/cut":
+			w.Header().Set("Content-Length", "9")
+		}
+		_, _ = io.WriteString(w, "profile")
+	}))
+	t.Cleanup(s.Close)
+	b := &bench{options: options{profile: t.TempDir()}}
+	require.ErrorContains(t, b.keep(t.Context(), "none", s.URL+"/none"), "500")
+	require.ErrorIs(t, b.keep(t.Context(), "cut", s.URL+"/cut"), io.ErrUnexpectedEOF)
+	files, err := os.ReadDir(b.profile)
+	require.NoError(t, err)
+	assert.Empty(t, files)
+	require.NoError(t, b.keep(t.Context(), "whole", s.URL+"/whole"))
+	kept, err := os.ReadFile(filepath.Join(b.profile, "whole.pprof"))
+	require.NoError(t, err)
+	assert.Equal(t, "profile", string(kept))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +35,7 @@ func (b *bench) processorTime(ctx context.Context, id string, how time.Duration)
 	}
 	go func() {
 		text, err := b.api.Do(ctx, http.MethodGet, "/debug/pprof"+path, nil)
-		errs <- errors.Join(err, b.store(id+"-apiserver-cpu", bytes.NewReader(text)))
+		errs <- b.store(id+"-apiserver-cpu", text, err)
 	}()
 	var all []error
 	for range len(targets) + 1 {
@@ -76,14 +75,14 @@ func (b *bench) keep(ctx context.Context, name, url string) error {
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("profile %s: %s", url, response.Status)
 	}
-	return b.store(name, response.Body)
+	text, err := io.ReadAll(response.Body)
+	return b.store(name, text, err)
 }
 
-func (b *bench) store(name string, text io.Reader) error {
-	file, err := os.Create(filepath.Join(b.profile, name+".pprof"))
+// store writes what was read, if it was: a file that is empty or cut looks like a profile.
+func (b *bench) store(name string, text []byte, err error) error {
 	if err != nil {
-		return fmt.Errorf("keep a profile: %w", err)
+		return fmt.Errorf("read a profile: %w", err)
 	}
-	_, err = io.Copy(file, text)
-	return errors.Join(err, file.Close())
+	return os.WriteFile(filepath.Join(b.profile, name+".pprof"), text, 0o600)
 }

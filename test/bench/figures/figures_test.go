@@ -53,6 +53,7 @@ func TestAnAimIsMetOrNot(t *testing.T) {
 		{"said before the limit", New("P", "f", "s", 10.6).Aims("ratio ≤ 1.05").Against(10), &no},
 		{"no ratio", New("P", "f", "s", 1).Aims("ratio ≤ 1.05"), nil},
 		{"nothing to compare with", New("P", "f", "s", 1).Against(0).Aims("ratio ≤ 1.05"), nil},
+		{"no longer anything to compare with", New("P", "f", "s", 1).Against(10).Aims("ratio ≤ 1.05").Against(0), nil},
 	} {
 		assert.Equal(t, c.met, c.figure.Met, c.name)
 	}

@@ -163,14 +163,18 @@ func TestARefusedRunEndsTheLoad(t *testing.T) {
 
 // A benchmark that measured nothing is a defect.
 func TestALoadOfWhichSomethingFailedOrWasLostIsNone(t *testing.T) {
-	for want, spoil := range map[string]func(*Done){
-		"expected 2 runs, there are 1":   func(d *Done) { d.Runs = d.Runs[:1] },
-		"run b was not created":          func(d *Done) { d.Runs[1].UID = "" },
-		"runs a and b have the same UID": func(d *Done) { d.Runs[1].UID = d.Runs[0].UID },
-		"run b never ended":              func(d *Done) { d.Runs[1].Ended = time.Time{} },
-		"run b ended Failed/TargetLost":  func(d *Done) { d.Runs[1].Phase, d.Runs[1].Reason = "Failed", "TargetLost" },
-		"run b needed 2 attempts":        func(d *Done) { d.Runs[1].Attempt = 2 },
-		"run b has 2 records":            func(d *Done) { d.Runs[1].Records = 2 },
+	for _, c := range []struct {
+		want  string
+		spoil func(*Done)
+	}{
+		{"expected 2 runs, there are 1", func(d *Done) { d.Runs = d.Runs[:1] }},
+		{"run b was not created", func(d *Done) { d.Runs[1].UID = "" }},
+		{"run b was not created", func(d *Done) { d.Runs[1].Created = time.Time{} }},
+		{"runs a and b have the same UID", func(d *Done) { d.Runs[1].UID = d.Runs[0].UID }},
+		{"run b never ended", func(d *Done) { d.Runs[1].Ended = time.Time{} }},
+		{"run b ended Failed/TargetLost", func(d *Done) { d.Runs[1].Phase, d.Runs[1].Reason = "Failed", "TargetLost" }},
+		{"run b needed 2 attempts", func(d *Done) { d.Runs[1].Attempt = 2 }},
+		{"run b has 2 records", func(d *Done) { d.Runs[1].Records = 2 }},
 	} {
 		at := time.Unix(1, 0)
 		d := Done{Runs: []Run{{Name: "a", UID: "1"}, {Name: "b", UID: "2"}}}
@@ -180,8 +184,8 @@ func TestALoadOfWhichSomethingFailedOrWasLostIsNone(t *testing.T) {
 		}
 		p := plan(2)
 		require.NoError(t, p.Check(d))
-		spoil(&d)
-		assert.EqualError(t, p.Check(d), want)
+		c.spoil(&d)
+		assert.EqualError(t, p.Check(d), c.want)
 	}
 }
 

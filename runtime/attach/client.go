@@ -43,7 +43,7 @@ type Message struct {
 	Data []byte
 }
 
-// Client is one client's connection. Receive is called by one goroutine, Next by one other.
+// Client is one client's connection. Receive is called by one goroutine, Next and More by one other.
 type Client struct {
 	hub    *Hub
 	access Access
@@ -66,6 +66,9 @@ type pending struct {
 
 // Next waits for the next message to the client. The error is ctx's, ErrSlow or ErrClosed.
 func (c *Client) Next(ctx context.Context) (Message, error) { return c.out.next(ctx) }
+
+// More tells whether Next returns at once.
+func (c *Client) More() bool { return c.out.more() }
 
 // Close says that the client is gone. What it began goes on (R54).
 func (c *Client) Close() {

@@ -3,6 +3,7 @@ package attach
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/hearthdev/hearth/runtime/transcript"
@@ -39,8 +40,11 @@ type outbox struct {
 	mu    sync.Mutex
 	items []item // from first on; what is before that was taken
 	first int
-	size  int
-	err   error
+	// hidden are the last items, which are not sent before the transcripts that they are in have them.
+	hidden    int
+	unwritten []*transcript.Book
+	size      int
+	err       error
 
 	pump  sync.Mutex // held by Next
 	ready []Message  // of the replay that is first
@@ -48,21 +52,58 @@ type outbox struct {
 
 func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1), over: make(chan struct{})} }
 
-// push adds a message. One of any size is taken when nothing waits.
+// push adds a message and has all be sent that waits. One of any size is taken when nothing waits.
 func (o *outbox) push(m Message) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.add(m)
+	o.show()
+}
+
+// hold adds a message that is held in this transcript; flush has it sent.
+func (o *outbox) hold(m Message, in *transcript.Book) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.add(m) {
+		return
+	}
+	if o.hidden++; !slices.Contains(o.unwritten, in) {
+		o.unwritten = append(o.unwritten, in)
+	}
+}
+
+// flush has all be sent that waits.
+func (o *outbox) flush() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.show()
+}
+
+// show has what is hidden written down, and everything be sent. The lock is held.
+func (o *outbox) show() {
+	for _, book := range o.unwritten {
+		book.Flush()
+	}
+	clear(o.unwritten)
+	o.unwritten, o.hidden = o.unwritten[:0], 0
+	select {
+	case o.wake <- struct{}{}:
+	default:
+	}
+}
+
+// add adds a message, unless the connection is over. The lock is held.
+func (o *outbox) add(m Message) bool {
 	cost := len(m.Data) + itemBytes
-	switch {
-	case o.err != nil:
-		return
-	case o.size > 0 && o.size+cost > maxOutbox:
+	if o.err == nil && o.size > 0 && o.size+cost > maxOutbox {
 		o.shut(ErrSlow)
-		return
+	}
+	if o.err != nil {
+		return false
 	}
 	o.size += cost
 	o.items = append(o.items, item{message: m})
-	o.signal()
+	return true
 }
 
 // replay adds what there is of a transcript so far.
@@ -72,14 +113,7 @@ func (o *outbox) replay(book *transcript.Book, session string) {
 	defer o.mu.Unlock()
 	if o.err == nil && to > 0 {
 		o.items = append(o.items, item{message: Message{Session: session}, replay: book, next: 1, to: to})
-		o.signal()
-	}
-}
-
-func (o *outbox) signal() {
-	select {
-	case o.wake <- struct{}{}:
-	default:
+		o.show()
 	}
 }
 
@@ -91,7 +125,7 @@ func (o *outbox) close(why error) {
 
 func (o *outbox) shut(why error) {
 	if o.err == nil {
-		o.err, o.items, o.first, o.size = why, nil, 0, 0
+		o.err, o.items, o.first, o.size, o.hidden, o.unwritten = why, nil, 0, 0, 0, nil
 		close(o.over)
 	}
 }
@@ -127,6 +161,18 @@ func (o *outbox) next(ctx context.Context) (Message, error) {
 	}
 }
 
+// more tells whether next has a message at once. That of a replay which is to be read first does not count.
+func (o *outbox) more() bool {
+	o.pump.Lock()
+	defer o.pump.Unlock()
+	if len(o.ready) > 0 {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err == nil && o.first < len(o.items)-o.hidden && o.items[o.first].replay == nil
+}
+
 // pop takes the first message. A replay stays first until it was read whole.
 func (o *outbox) pop() (next item, found bool, err error) {
 	o.mu.Lock()
@@ -134,7 +180,7 @@ func (o *outbox) pop() (next item, found bool, err error) {
 	if o.err != nil {
 		return item{}, false, o.err
 	}
-	for o.first < len(o.items) {
+	for o.first < len(o.items)-o.hidden {
 		next = o.items[o.first]
 		if next.replay != nil && next.next <= next.to {
 			return next, true, nil

@@ -156,7 +156,12 @@ func (s *session) record(d transcript.Direction, f router.Frame, by *Client) {
 	if s.writing == nil && !s.open(transcript.Header{Session: s.id}) {
 		return
 	}
-	e := s.writing.Append(d, f.Raw)
+	held := d == transcript.FromAgent && f.Method != "" && f.ID() == nil // by whom it is read: stand.Heard comes
+	keep := s.writing.Append
+	if held {
+		keep = s.writing.Hold
+	}
+	e := keep(d, f.Raw)
 	if d == transcript.FromAgent && f.Method != "" && f.ID() != nil && len(s.asked) < maxQuestions {
 		s.asked[string(f.ID())] = e.Frame
 	}
@@ -169,7 +174,11 @@ func (s *session) record(d transcript.Direction, f router.Frame, by *Client) {
 	for c := range s.clients {
 		if c != by {
 			for _, m := range seen {
-				c.out.push(m)
+				if held {
+					c.out.hold(m, s.writing)
+				} else {
+					c.out.push(m)
+				}
 			}
 		}
 	}
@@ -204,6 +213,17 @@ func (s *session) flush() {
 	s.held, s.size = nil, 0
 	for _, m := range held {
 		s.record(m.direction, m.frame, nil)
+	}
+	s.tell()
+}
+
+// tell has what is held be written down, and be sent to those who are attached. The lock is held.
+func (s *session) tell() {
+	if s.writing != nil {
+		s.writing.Flush()
+	}
+	for c := range s.clients {
+		c.out.flush()
 	}
 }
 
@@ -271,6 +291,7 @@ func (s *session) close() {
 	defer s.mu.Unlock()
 	s.over = true
 	s.drop()
+	s.tell()
 	s.shut()
 	for c := range s.clients {
 		c.mu.Lock()

@@ -2,6 +2,7 @@ package attach
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/coder/acp-go-sdk"
 	"github.com/go-json-experiment/json/jsontext"
@@ -25,6 +26,9 @@ type stand struct {
 
 	// reserved are the sessions that the harness opened for runs to come, by their id: they are nobody else's.
 	reserved map[string]bool
+
+	// spoke are the sessions in which the agent said something that may not be written down and shown yet. It is the agent's reader's.
+	spoke []*session
 }
 
 // opening is what is known of a session that is being opened.
@@ -54,13 +58,31 @@ func (st *stand) release(id string) {
 }
 
 // Said implements router.Watcher.
-func (st *stand) Said(m router.Said) bool {
+func (st *stand) Said(m router.Said) (mine bool) {
 	if m.Session == "" {
 		st.aside(m)
 		return false
 	}
 	s := st.find(m)
-	return s != nil && s.said(st, m)
+	if s == nil {
+		return false
+	}
+	mine = s.said(st, m)
+	if !m.ToAgent && !m.Unsaid && !slices.Contains(st.spoke, s) { // by the agent's reader
+		st.spoke = append(st.spoke, s)
+	}
+	return mine
+}
+
+// Heard implements router.Watcher: what the agent said in one go is written in one, and who is attached is woken for it once.
+func (st *stand) Heard() {
+	for _, s := range st.spoke {
+		s.mu.Lock()
+		s.tell()
+		s.mu.Unlock()
+	}
+	clear(st.spoke)
+	st.spoke = st.spoke[:0]
 }
 
 // find is the session that a message belongs to; nil when nobody wants to know any more.

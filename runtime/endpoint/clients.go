@@ -18,6 +18,8 @@ type Client interface {
 	Receive(message []byte)
 	// Next waits for the next message to the client. The error is ctx's, or says why the connection ends; it may be shown to the client.
 	Next(ctx context.Context) (attach.Message, error)
+	// More tells whether Next has one at once; false says nothing.
+	More() bool
 	// Close says that the client is gone.
 	Close()
 }

@@ -87,6 +87,8 @@ func (v *visitor) Next(ctx context.Context) (attach.Message, error) {
 	}
 }
 
+func (v *visitor) More() bool { return len(v.outbox) > 0 }
+
 func (v *visitor) Close() { close(v.gone) }
 
 // expel makes Next fail.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -18,6 +19,44 @@ type line struct {
 	stall   time.Duration
 	reads   atomic.Int64 // how often something came
 	writing atomic.Bool
+
+	mu   sync.Mutex
+	held *[]byte // what is to be written with what comes next; nil: nothing is held
+}
+
+// heldPieces are buffers for what lines hold.
+var heldPieces = sync.Pool{New: func() any { b := make([]byte, 0, pieceBytes); return &b }}
+
+// hold has what is written wait for more, or for release, as far as one piece has room for it.
+func (l *line) hold() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held == nil {
+		l.held = heldPieces.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool has nothing else
+	}
+}
+
+// release writes what was held. The error is that of Write.
+func (l *line) release() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held == nil {
+		return nil
+	}
+	err := l.empty()
+	heldPieces.Put(l.held)
+	l.held = nil
+	return err
+}
+
+// empty writes what is held; the lock is held, too.
+func (l *line) empty() error {
+	if len(*l.held) == 0 {
+		return nil
+	}
+	_, err := l.write(*l.held)
+	*l.held = (*l.held)[:0]
+	return err
 }
 
 func (l *line) Read(p []byte) (int, error) {
@@ -29,6 +68,24 @@ func (l *line) Read(p []byte) (int, error) {
 }
 
 func (l *line) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held == nil {
+		return l.write(p)
+	}
+	if len(*l.held)+len(p) > pieceBytes {
+		if err := l.empty(); err != nil {
+			return 0, err
+		}
+		if len(p) > pieceBytes {
+			return l.write(p)
+		}
+	}
+	*l.held = append(*l.held, p...)
+	return len(p), nil
+}
+
+func (l *line) write(p []byte) (int, error) {
 	l.writing.Store(true)
 	defer l.writing.Store(false)
 	written := 0

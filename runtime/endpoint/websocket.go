@@ -110,15 +110,21 @@ func readParting(err error) *parting {
 	}
 }
 
-// write sends what there is for the client.
+// write sends what there is for the client: messages that wait behind one another in one piece.
 func (s *socket) write() {
 	defer close(s.written)
 	for {
 		message, err := s.next()
 		if err != nil {
+			_ = s.line.release() // it ended between two messages
 			return
 		}
-		if err := s.conn.Write(context.WithoutCancel(s.ctx), websocket.MessageText, message.Data); err != nil {
+		s.line.hold()
+		err = s.conn.Write(context.WithoutCancel(s.ctx), websocket.MessageText, message.Data)
+		if err == nil && !s.More() {
+			err = s.line.release()
+		}
+		if err != nil {
 			s.end(errStalled)
 			return
 		}

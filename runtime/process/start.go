@@ -83,25 +83,31 @@ func Start(spec Spec) (*Process, error) {
 // connect makes the pipes and starts the command. The pipes are ours and not exec's, so that waiting for the process does
 // not wait for a grandchild that holds one of them.
 func (p *Process) connect() error {
-	var theirs, ours []*os.File
-	for range 3 {
+	out, theirOut, err := newOutput()
+	if err != nil {
+		return fmt.Errorf("start agent: %w", err)
+	}
+	theirs, ours := []*os.File{theirOut}, []*os.File{}
+	for range 2 {
 		r, w, err := os.Pipe()
 		if err != nil {
+			_ = out.Close()
 			closeAll(theirs, ours)
 			return fmt.Errorf("start agent: %w", err)
 		}
-		if len(theirs) == 0 { // stdin runs the other way
+		if len(ours) == 0 { // stdin runs the other way
 			r, w = w, r
 		}
 		ours, theirs = append(ours, r), append(theirs, w)
 	}
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = theirs[0], theirs[1], theirs[2]
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = theirs[1], theirs[0], theirs[2]
 	if err := children.start(p); err != nil {
+		_ = out.Close()
 		closeAll(theirs, ours)
 		return fmt.Errorf("start agent %q: %w", p.cmd.Path, err)
 	}
 	closeAll(theirs)
-	p.Stdin, p.Stdout, p.stderr = ours[0], ours[1], ours[2]
+	p.Stdin, p.Stdout, p.stderr = ours[0], out, ours[1]
 	return nil
 }
 

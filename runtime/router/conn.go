@@ -30,6 +30,8 @@ type Config struct {
 	// Settled, unless nil, is told of the one answer that a request of the agent gets: its result, or nothing where it is an error, and
 	// the client that gave it, or nil. It does not block.
 	Settled func(r *Request, result jsontext.Value, by any)
+	// pause is time.Sleep unless set.
+	pause func(time.Duration)
 	// Prefix makes session ids unique where there are several agents: everybody but the agent sees them with it. Digits and dots.
 	Prefix string
 }
@@ -55,6 +57,9 @@ type Conn struct {
 func Open(cfg Config) *Conn {
 	if cfg.MaxLine == 0 {
 		cfg.MaxLine = MaxLine
+	}
+	if cfg.pause == nil {
+		cfg.pause = time.Sleep
 	}
 	c := &Conn{
 		cfg: cfg, out: newOutbox(), done: make(chan struct{}),
@@ -96,36 +101,32 @@ func (c *Conn) LastHeard() time.Time { return *c.heard.Load() }
 // Broken counts lines that were no message.
 func (c *Conn) Broken() int64 { return c.broken.Load() }
 
-func (c *Conn) touch() {
+func (c *Conn) touch() time.Time {
 	now := c.cfg.Now()
 	c.heard.Store(&now)
-}
-
-// listener notes every sign of life, half a line included.
-type listener struct{ c *Conn }
-
-func (l listener) Read(p []byte) (int, error) {
-	n, err := l.c.cfg.In.Read(p)
-	if n > 0 {
-		l.c.touch()
-	}
-	return n, err
+	return now
 }
 
 func (c *Conn) read(written <-chan struct{}) {
-	in := newLines(listener{c}, c.cfg.MaxLine)
-	for {
+	in := newLines(&listener{c: c}, c.cfg.MaxLine)
+	for told := 0; ; {
 		line, err := in.next()
 		switch {
 		case errors.Is(err, ErrLineTooLong):
 			c.lost(peek(line))
-			continue
 		case err != nil:
 			c.end(written)
 			return
+		default:
+			if line = trim(line); len(line) > 0 {
+				c.dispatch(line)
+			}
 		}
-		if line = trim(line); len(line) > 0 {
-			c.dispatch(line)
+		if told++; told >= toldAtOnce || !in.more() {
+			told = 0
+			if c.cfg.Watcher != nil {
+				c.cfg.Watcher.Heard()
+			}
 		}
 	}
 }

@@ -67,4 +67,10 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
+// more tells whether next has a whole line without another read.
+func (l *lines) more() bool {
+	waiting, _ := l.r.Peek(l.r.Buffered()) // cannot fail
+	return bytes.IndexByte(waiting, '\n') >= 0
+}
+
 func trim(line []byte) []byte { return bytes.TrimLeft(bytes.TrimRight(line, "\r \t"), " \t") }

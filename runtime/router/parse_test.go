@@ -67,6 +67,7 @@ type ears struct {
 	mu    sync.Mutex
 	heard []string
 	takes bool
+	ticks bool // Heard is written down, too
 }
 
 func (e *ears) Said(m Said) bool {
@@ -81,6 +82,14 @@ func (e *ears) Said(m Said) bool {
 	}
 	e.heard = append(e.heard, direction+m.Request+" "+m.Session)
 	return false
+}
+
+func (e *ears) Heard() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ticks {
+		e.heard = append(e.heard, ".")
+	}
 }
 
 func (e *ears) Asked(r *Request) bool {

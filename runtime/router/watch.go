@@ -23,6 +23,9 @@ type Watcher interface {
 	Said(Said) (mine bool)
 	// Asked brings a request of the agent that no Session takes; false: it is not the watcher's either.
 	Asked(*Request) (taken bool)
+	// Heard says that of what the agent has sent, all or a good deal was told since the last time. It is called by the goroutine that
+	// reads the agent, so that work which is cheaper for several messages can wait until then.
+	Heard()
 }
 
 // say tells the watcher of a message.

@@ -24,6 +24,7 @@ type Book struct {
 	file     file    // of the newest part, while it is open
 	index    int     // of the newest part
 	line     []byte  // reused
+	held     held    // entries of the newest part that are not written yet
 	last     uint64
 	pending  uint64 // how many of the last entries could not be written, and no Note says so yet
 	lost     uint64
@@ -53,7 +54,20 @@ func (b *Book) Lost() uint64 {
 // it shares the frame's bytes, which must not be changed any more. It waits for no sync and fails for nobody: an entry that cannot
 // be written still has its number, and a Note takes its place as soon as writing works again. A closed book keeps nothing; the
 // number is then 0.
-func (b *Book) Append(dir Direction, frame []byte) Entry {
+func (b *Book) Append(dir Direction, frame []byte) Entry { return b.append(dir, frame, false) }
+
+// Hold is Append for an entry that may wait, to be written at once with those that follow: until the next Append or Flush, until there
+// is a good deal, or until somebody reads. Who has shown it to nobody before has kept what a killed harness may not lose.
+func (b *Book) Hold(dir Direction, frame []byte) Entry { return b.append(dir, frame, true) }
+
+// Flush writes the entries that wait.
+func (b *Book) Flush() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.write()
+}
+
+func (b *Book) append(dir Direction, frame []byte, waits bool) Entry {
 	e := Entry{Direction: dir, Frame: b.store.redactor.clean(frame)}
 	b.mu.Lock()
 	e.Time = b.store.cfg.Now().UTC().Truncate(time.Microsecond)
@@ -68,12 +82,16 @@ func (b *Book) Append(dir Direction, frame []byte) Entry {
 	}
 	before := b.index
 	if b.pending > 0 {
-		b.miss(nil)
+		b.miss(1, nil)
 	} else if err := b.put(e); err != nil {
-		b.miss(err)
+		b.miss(1, err)
+	} else if !waits || len(b.held.lines) >= keptLine {
+		b.write()
 	}
 	grown := b.index != before
-	b.tell()
+	if b.held.entries == 0 {
+		b.tell()
+	}
 	b.mu.Unlock()
 	if grown {
 		b.store.prune()
@@ -81,23 +99,70 @@ func (b *Book) Append(dir Direction, frame []byte) Entry {
 	return e
 }
 
-// miss counts the last entry among those that could not be written.
-func (b *Book) miss(err error) {
+// miss counts the last entries among those that could not be written.
+func (b *Book) miss(entries uint64, err error) {
 	if b.pending == 0 {
 		b.store.cfg.Log.Warn("transcript: entries are lost until it can be written again", "session", b.header.Session, "runUID", b.header.Run.UID, "error", err)
 	}
-	b.pending++
-	b.lost++
+	b.pending += entries
+	b.lost += entries
 }
 
 // settle writes a Note in place of the entries that could not be written, if that works now.
 func (b *Book) settle(now time.Time) {
-	if b.pending > 0 && b.put(remark(Lost, b.last-b.pending+1, b.last, now)) == nil {
+	if b.pending == 0 || b.put(remark(Lost, b.last-b.pending+1, b.last, now)) != nil {
+		return
+	}
+	if _, err := b.flush(); err == nil {
 		b.pending = 0
 	}
 }
 
-// put writes an entry. If it fails, nothing of it is there.
+// held are entries that were put and not written yet: lines at the end of a part.
+type held struct {
+	lines   []byte
+	entries uint64
+	at      int64 // where they go
+}
+
+// write writes what is held, and counts what could not be written. The lock is held.
+func (b *Book) write() {
+	if b.held.entries == 0 {
+		return
+	}
+	if entries, err := b.flush(); err != nil {
+		b.miss(entries, err)
+	}
+	b.tell()
+}
+
+// flush writes what is held, if anything is. If it fails, nothing of those entries is there.
+func (b *Book) flush() (entries uint64, err error) {
+	h := b.held
+	if h.entries == 0 {
+		return 0, nil
+	}
+	b.held = held{lines: h.lines[:0]}
+	if cap(h.lines) > keptLine {
+		b.held.lines = nil
+	}
+	p := b.parts[len(b.parts)-1]
+	if p.dirty {
+		if err := b.file.Truncate(h.at); err != nil {
+			p.cut(h.at)
+			return h.entries, fmt.Errorf("take back half a line: %w", err)
+		}
+		p.dirty = false
+	}
+	if _, err := b.file.WriteAt(h.lines, h.at); err != nil {
+		p.dirty = b.file.Truncate(h.at) != nil
+		p.cut(h.at)
+		return h.entries, fmt.Errorf("write: %w", err)
+	}
+	return h.entries, nil
+}
+
+// put adds an entry to what is held. If it fails, nothing of it is there.
 func (b *Book) put(e Entry) error {
 	b.line = AppendEntry(b.line[:0], e)
 	defer func() {
@@ -109,16 +174,11 @@ func (b *Book) put(e Entry) error {
 	if err != nil {
 		return err
 	}
-	if p.dirty {
-		if err := b.file.Truncate(p.bytes); err != nil {
-			return fmt.Errorf("take back half a line: %w", err)
-		}
-		p.dirty = false
+	if b.held.entries == 0 {
+		b.held.at = p.bytes
 	}
-	if _, err := b.file.WriteAt(b.line, p.bytes); err != nil {
-		p.dirty = b.file.Truncate(p.bytes) != nil
-		return fmt.Errorf("write: %w", err)
-	}
+	b.held.lines = append(b.held.lines, b.line...)
+	b.held.entries++
 	p.mark(e.Seq)
 	p.bytes += int64(len(b.line))
 	return nil
@@ -133,6 +193,10 @@ func (b *Book) room(e Entry, size int64) (*part, error) {
 			b.drop()
 		}
 		return b.parts[len(b.parts)-1], nil
+	}
+	if entries, err := b.flush(); err != nil { // into the part before
+		b.miss(entries, err)
+		return nil, err
 	}
 	first := e.Seq - e.Stands() + 1
 	header, err := AppendHeader(nil, b.header, first)
@@ -242,6 +306,7 @@ func (b *Book) tell() {
 func (b *Book) Sync() error {
 	b.mu.Lock()
 	if !b.closed {
+		b.write()
 		b.settle(b.store.cfg.Now())
 	}
 	names := b.unsynced
@@ -270,6 +335,7 @@ func (b *Book) Close() error {
 		b.mu.Unlock()
 		return nil
 	}
+	b.write()
 	b.settle(b.store.cfg.Now())
 	b.closed = true
 	b.tell()

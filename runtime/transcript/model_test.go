@@ -67,6 +67,14 @@ func TestWhateverHappensIsAccountedFor(t *testing.T) {
 					assert.NotZero(t, lost)
 				}
 			},
+			"hold": func(t *rapid.T) {
+				f := string(frame(len(appended), rapid.IntRange(0, 300).Draw(t, "size")))
+				appended = append(appended, f)
+				if e := b.Hold(FromAgent, []byte(f)); e.Seq != uint64(len(appended)) {
+					t.Fatalf("number %d after %d", e.Seq, len(appended))
+				}
+				lost = b.Lost()
+			},
 			"disk": func(t *rapid.T) {
 				d.full, d.stuck = rapid.Bool().Draw(t, "full"), rapid.Bool().Draw(t, "stuck")
 			},

@@ -45,6 +45,14 @@ func (p *part) mark(seq uint64) {
 	}
 }
 
+// cut takes back the marks of what was not written.
+func (p *part) cut(at int64) {
+	p.bytes = at
+	for n := len(p.marks); n > 0 && p.marks[n-1].at >= at; n-- {
+		p.marks = p.marks[:n-1]
+	}
+}
+
 // file is what a part is written to.
 type file interface {
 	io.WriterAt

@@ -11,13 +11,21 @@ import (
 // last is left out. For entries that are missing there is a Note, so that after an entry or Note of number n the next begins at
 // n+1. Others may append meanwhile; the files may even be dropped. The error is yield's. Entries may be kept, but not changed.
 func (b *Book) Read(from, to uint64, yield func(Entry) error) error {
-	r := reading{book: b, next: max(from, 1), to: min(to, b.Last()), yield: yield}
+	r := reading{book: b, next: max(from, 1), to: min(to, b.lastWritten()), yield: yield}
 	for r.next <= r.to {
 		if err := r.step(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lastWritten is Last, of which nothing waits any more.
+func (b *Book) lastWritten() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.write()
+	return b.last
 }
 
 // reading is one call of Read.

@@ -1,0 +1,145 @@
+package endpoint
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/hearthdev/hearth/runtime/attach"
+)
+
+// cable is a connection that writes down each write.
+type cable struct {
+	net.Conn
+	writes []string
+	err    error
+}
+
+func (w *cable) SetWriteDeadline(time.Time) error { return nil }
+
+func (w *cable) Write(p []byte) (int, error) {
+	if w.err != nil {
+		return 0, w.err
+	}
+	w.writes = append(w.writes, string(p))
+	return len(p), nil
+}
+
+func (w *cable) take() []string {
+	all := w.writes
+	w.writes = nil
+	return all
+}
+
+// What is held is written in pieces, in order, and nothing of it is kept back by its release.
+func TestALineHoldsAPieceAtMost(t *testing.T) {
+	w := &cable{}
+	l := &line{Conn: w, now: time.Now}
+	put := func(text string) {
+		n, err := l.Write([]byte(text))
+		require.NoError(t, err)
+		assert.Len(t, text, n)
+	}
+	put("at once")
+	assert.Equal(t, []string{"at once"}, w.take())
+	require.NoError(t, l.release())
+	for range 2 {
+		l.hold()
+		put("a")
+		l.hold()
+		put("b")
+		assert.Empty(t, w.take())
+		require.NoError(t, l.release())
+		assert.Equal(t, []string{"ab"}, w.take())
+	}
+	put("at once")
+	assert.Equal(t, []string{"at once"}, w.take(), "nothing is held any more")
+
+	l.hold()
+	rest := strings.Repeat("x", pieceBytes-1)
+	put("a")
+	put(rest)
+	assert.Empty(t, w.take())
+	put("b")
+	assert.Equal(t, []string{"a" + rest}, w.take())
+	long := strings.Repeat("y", pieceBytes+1)
+	put(long)
+	assert.Equal(t, "b"+long, strings.Join(w.take(), ""))
+	require.NoError(t, l.release())
+	assert.Empty(t, w.take())
+
+	w.err = errors.New("gone")
+	l.hold()
+	put("a")
+	require.ErrorIs(t, l.release(), w.err)
+	l.hold()
+	put(rest)
+	_, err := l.Write([]byte("bc"))
+	require.ErrorIs(t, err, w.err)
+	w.err = nil
+	require.NoError(t, l.release())
+	assert.Empty(t, w.take(), "what could not be written is not repeated")
+}
+
+// taken is a ResponseWriter whose connection is one end of a pipe.
+type taken struct {
+	http.ResponseWriter
+	header http.Header
+	conn   net.Conn
+}
+
+func (w *taken) Header() http.Header { return w.header }
+
+func (w *taken) WriteHeader(status int) {
+	_, _ = fmt.Fprintf(w.conn, "HTTP/1.1 %d \r\n\r\n", status)
+}
+
+func (w *taken) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return w.conn, bufio.NewReadWriter(bufio.NewReader(w.conn), bufio.NewWriter(w.conn)), nil
+}
+
+// Messages that wait for a client are written in one piece, the next one by itself, and so is what waits when the connection ends.
+func TestMessagesThatWaitAreWrittenAtOnce(t *testing.T) {
+	h := newHouse()
+	e := New(Config{Clients: h, Log: slog.New(slog.DiscardHandler), Now: time.Now, pace: rapid()})
+	ours, theirs := net.Pipe()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/acp", nil)
+	require.NoError(t, err)
+	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg=="} {
+		r.Header.Set(name, value)
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		e.socket(&taken{header: http.Header{}, conn: theirs}, r, attach.View)
+	}()
+	v := h.await(t)
+	var want bytes.Buffer
+	for i := range 10 {
+		text := fmt.Sprintf(`{"n":%d}`, i)
+		v.say("", text)
+		want.WriteString("\x81" + string(rune(len(text))) + text) // a text frame
+	}
+	chunk := make([]byte, 1<<20)
+	next := func() string { // a write of the other side, of which there is no part that is not read
+		n, err := ours.Read(chunk)
+		require.NoError(t, err)
+		return string(chunk[:n])
+	}
+	assert.Contains(t, next(), "101")
+	assert.Equal(t, want.String(), next())
+	v.say("", "alone")
+	assert.Equal(t, "\x81\x05alone", next())
+	require.NoError(t, ours.Close())
+	<-over
+}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -82,16 +83,20 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	heard := newSignals(ctx, environ, log)
-	defer heard.close(ctx)
-	h := newHarness(cfg, log, heard)
+	h := newHarness(cfg, log, nil)
+	var heard sync.WaitGroup
+	heard.Go(func() { h.heard = newSignals(ctx, environ, log) }) // nobody tells them anything before there are agents or a journal
 	var locked *journal.Locked
 	if who != nil || older != nil {
-		if locked, err = h.lockJournal(); err != nil { // first: its lock says that the directory is ours
-			return err
-		}
+		locked, err = h.lockJournal() // first: its lock says that the directory is ours
 	}
-	if err = h.bind(ctx, who, older); err == nil {
+	if err == nil {
+		err = h.bind(ctx, who, older)
+	}
+	heard.Wait()
+	defer h.heard.close(ctx)
+	if err == nil {
+		h.heard.listen(ctx, cfg.metricsListen)
 		err = h.assemble(ctx, environ, agentEnv)
 	}
 	if err == nil {
@@ -102,10 +107,9 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 	return errors.Join(err, locked.Close()) // last: no agent lives in the directory any more
 }
 
-// bind opens the port for metrics, and the one for deliveries of the contract that there are credentials for. It is done before an agent is
-// started, which could take them otherwise; they are served once the journal is open, and who calls before that waits.
+// bind opens the port for deliveries of the contract that there are credentials for. It is done before an agent is started, which could take
+// it otherwise, as the port for metrics; they are served once the journal is open, and who calls before that waits.
 func (h *harness) bind(ctx context.Context, who *credentials, older *olderCredentials) error {
-	h.heard.listen(ctx, h.cfg.metricsListen)
 	var address string
 	switch {
 	case who != nil:

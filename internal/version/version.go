@@ -1,11 +1,17 @@
 // Package version tells which build of Hearth a program is.
 package version
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+	"sync"
+)
 
 // release and revision are what `make release` links in (-X): the version as in v0.2.0, and the commit it was built from, in full.
 // Any other build has neither.
 var release, revision string
+
+// build is read once: it is text that has to be taken apart.
+var build = sync.OnceValues(debug.ReadBuildInfo)
 
 // shortRevision is how many digits of a commit name a build that has no version.
 const shortRevision = 12
@@ -15,7 +21,7 @@ func Of() string {
 	if release != "" {
 		return release
 	}
-	info, ok := debug.ReadBuildInfo()
+	info, ok := build()
 	if !ok {
 		return "unknown"
 	}
@@ -33,7 +39,7 @@ func Revision() string {
 	if revision != "" {
 		return revision
 	}
-	info, ok := debug.ReadBuildInfo()
+	info, ok := build()
 	if !ok {
 		return ""
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,7 @@ import (
 // Set is the metrics of one harness, in a registry of its own. Its methods may be called from any goroutine and do not block.
 type Set struct {
 	registry *prometheus.Registry
+	own      sync.Once // those of Go and of the process
 
 	turns, restarts, decisions, requests *prometheus.CounterVec
 	up, clients                          *prometheus.GaugeVec
@@ -31,7 +33,6 @@ func New(version, revision string) *Set {
 		up: gauge(r, AgentUp), clients: gauge(r, ACPClients),
 		turnSeconds: histogram(r, TurnSeconds), writeSeconds: histogram(r, JournalWriteSeconds),
 	}
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	gauge(r, BuildInfo).WithLabelValues("harness", version, revision, runtime.Version()).Set(1)
 	s.restarts.WithLabelValues() // what has not happened yet is 0
 	s.up.WithLabelValues()
@@ -99,10 +100,17 @@ func (s *Set) Answered(endpoint string, status int) {
 	s.requests.WithLabelValues(endpoint, strconv.Itoa(status)).Inc()
 }
 
-// handler serves the metrics, as OpenMetrics with exemplars where that is asked for.
+// handler serves the metrics, as OpenMetrics with exemplars where that is asked for. What tells of Go and of the process is looked for at
+// the first scrape, because that takes as long as a good deal of a start.
 func (s *Set) handler() http.Handler {
-	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
+	scrape := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
 		EnableOpenMetrics: true, DisableCompression: true, MaxRequestsInFlight: maxScrapes, Timeout: writeTimeout / 2,
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.own.Do(func() {
+			s.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		})
+		scrape.ServeHTTP(w, r)
 	})
 }
 

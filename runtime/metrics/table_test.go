@@ -40,6 +40,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 	for _, line := range []string{
 		"hearth_agent_restarts_total 0", "hearth_agent_up 0", "hearth_turn_seconds_count 0", "hearth_journal_write_seconds_count 0",
 		`hearth_harness_runs{state="queued"} 2`, `hearth_harness_runs{state="running"} 1`, `hearth_build_info{component="harness",goversion="go1.`,
+		"\ngo_goroutines ", "\nprocess_open_fds ",
 	} {
 		assert.Contains(t, w.Body.String(), line)
 	}

@@ -12,8 +12,15 @@ import (
 
 type options struct {
 	rounds, runs int
+	only         string
 	update       bool
 }
+
+// What may be measured alone.
+const (
+	onlyStarts  = "starts"
+	onlyPrompts = "prompts"
+)
 
 const (
 	resultName = "harness.json"
@@ -29,6 +36,10 @@ func (o options) check() error {
 		return fmt.Errorf("-rounds: expected 1 or more, got %d", o.rounds)
 	case o.runs <= warmRuns:
 		return fmt.Errorf("-runs: expected more than %d, which are not counted, got %d", warmRuns, o.runs)
+	case o.only != "" && o.only != onlyStarts && o.only != onlyPrompts:
+		return fmt.Errorf("-only: expected %s or %s, got %q", onlyStarts, onlyPrompts, o.only)
+	case o.update && o.only != "":
+		return fmt.Errorf("-update: keeps all figures, and -only measures some")
 	case o.update && o.rounds < keptRounds:
 		return fmt.Errorf("-update: expected %d rounds at least", keptRounds)
 	}
@@ -63,13 +74,16 @@ func bench(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	if o.only != "" {
+		return alone(ctx, o, built, dir)
+	}
 	parts, err := contents(ctx, built)
 	if err != nil {
 		return err
 	}
 	var rounds []round
 	for i := range o.rounds {
-		r, err := measure(ctx, built, filepath.Join(dir, fmt.Sprint("round-", i)), o.runs)
+		r, err := measure(ctx, built, filepath.Join(dir, fmt.Sprint("round-", i)), o)
 		if err != nil {
 			return fmt.Errorf("round %d: %w", i+1, err)
 		}
@@ -85,12 +99,33 @@ func bench(ctx context.Context, o options) error {
 	return figures.Write(".", resultName, result)
 }
 
+// alone measures one of the figures and prints each round.
+func alone(ctx context.Context, o options, built binaries, dir string) error {
+	for i := range o.rounds {
+		r, err := measure(ctx, built, filepath.Join(dir, fmt.Sprint("round-", i)), o)
+		if err != nil {
+			return fmt.Errorf("round %d: %w", i+1, err)
+		}
+		if o.only == onlyStarts {
+			ours, alone := r.starts.ours, r.starts.alone
+			fmt.Printf("round %d: bound %.1f ms, agent alone %.1f ms; processor time %.1f ms, %.1f ms\n", i+1, median(ours, wall), median(alone, wall), median(ours, cpu), median(alone, cpu))
+			continue
+		}
+		p := r.prompts
+		fmt.Printf("round %d: prompt %.0f ms (%.2f), direct %.0f ms, copied %.0f ms (%.2f); processor time %.0f ms, %.0f ms, %.0f ms\n",
+			i+1, p.through, p.ratio, p.direct, p.copied, p.copiedRatio, p.throughCPU, p.directCPU, p.copiedCPU)
+	}
+	return nil
+}
+
 // measure is a round: the agent alone and behind a harness, one after the other.
-func measure(ctx context.Context, built binaries, dir string, runs int) (r round, err error) {
+func measure(ctx context.Context, built binaries, dir string, o options) (r round, err error) {
 	ctx, cancel := context.WithTimeout(ctx, roundLimit)
 	defer cancel()
-	if r.starts, err = startAll(ctx, built, dir); err != nil {
-		return r, fmt.Errorf("starts: %w", err)
+	if o.only != onlyPrompts {
+		if r.starts, err = startAll(ctx, built, dir); err != nil || o.only == onlyStarts {
+			return r, wrap("starts", err)
+		}
 	}
 	direct, err := startAgent(ctx, built.agent)
 	if err != nil {
@@ -102,11 +137,16 @@ func measure(ctx context.Context, built binaries, dir string, runs int) (r round
 		return r, err
 	}
 	defer h.end()
+	relay, err := startRelay(ctx, built)
+	if err != nil {
+		return r, err
+	}
+	defer relay.end()
 	if r.idle, err = h.resident(); err != nil {
 		return r, err
 	}
-	if r.prompts, err = talk(ctx, h, direct); err != nil {
-		return r, fmt.Errorf("prompts: %w", err)
+	if r.prompts, err = talk(ctx, h, relay, direct); err != nil || o.only == onlyPrompts {
+		return r, wrap("prompts", err)
 	}
 	if r.perViewer, err = crowd(ctx, h); err != nil {
 		return r, fmt.Errorf("viewers: %w", err)
@@ -117,15 +157,23 @@ func measure(ctx context.Context, built binaries, dir string, runs int) (r round
 		return r, err
 	}
 	defer worker.end()
-	before, cpu, err := worker.deliver(ctx, runs)
+	before, cpu, err := worker.deliver(ctx, o.runs)
 	if err != nil {
 		return r, fmt.Errorf("runs: %w", err)
 	}
 	if r.worked, err = worker.resident(); err != nil {
 		return r, err
 	}
-	r.growth, r.cpuRun = (r.worked-before)*1024/float64(runs-warmRuns), cpu
+	r.growth, r.cpuRun = (r.worked-before)*1024/float64(o.runs-warmRuns), cpu
 	return r, nil
+}
+
+// wrap says what an error is about; nil stays nil.
+func wrap(about string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", about, err)
 }
 
 func report(rounds []round, runs int) []figures.Figure {
@@ -148,6 +196,11 @@ func report(rounds []round, runs int) []figures.Figure {
 		through.Against(figures.Median(of(func(r round) float64 { return r.prompts.direct }))),
 		ratio.Aims("ours ≤ 1.1"),
 		figure("P5", "processor time of agent and harness for such a prompt; the limit is the agent's, without a harness", "ms", func(r round) float64 { return r.prompts.throughCPU }).
+			Against(figures.Median(of(func(r round) float64 { return r.prompts.directCPU }))),
+		figure("P5", "the same prompt through a process that only copies each line into a WebSocket, instead of a harness; same limit", "ms", func(r round) float64 { return r.prompts.copied }).
+			Against(figures.Median(of(func(r round) float64 { return r.prompts.direct }))),
+		figure("P5", "that as a ratio, each prompt to the one beside it", "", func(r round) float64 { return r.prompts.copiedRatio }),
+		figure("P5", "processor time of agent and that process", "ms", func(r round) float64 { return r.prompts.copiedCPU }).
 			Against(figures.Median(of(func(r round) float64 { return r.prompts.directCPU }))),
 		figure("P5", "resident, idle", "MiB", func(r round) float64 { return r.idle }).Aims("ours ≤ 30"),
 		bound.Against(figures.Median(of(func(r round) float64 { return median(r.starts.alone, wall) }))),

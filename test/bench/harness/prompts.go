@@ -20,51 +20,72 @@ const (
 	tries     = 8
 )
 
-// talks are the medians of a round's prompts: through the harness, and straight to an agent without one. Times are in milliseconds.
-type talks struct{ through, direct, ratio, throughCPU, directCPU float64 }
+// talks are the medians of a round's prompts: through the harness, straight to an agent without one, and through what only copies. Times
+// are in milliseconds, ratios those of each prompt to the one straight to the agent beside it.
+type talks struct{ through, direct, ratio, throughCPU, directCPU, copied, copiedRatio, copiedCPU float64 }
 
 // way is one way to prompt an agent.
 type way struct {
 	prompt    func() error
 	processes []int // that have work with it, but for who prompts
+	close     func()
 
 	took, used []float64 // ms of each prompt that counts, and of their processor time
 }
 
-// talk has both agents prompted in turns, and which of them is first changes each time: what else the machine does meets both alike, and
-// each pair gives a ratio.
-func talk(ctx context.Context, h *harness, direct *agent) (t talks, err error) {
-	v, err := h.view(ctx)
+// talk has the agents prompted in turns, and which of them is first changes each time: what else the machine does meets all alike, and
+// those of one turn give ratios.
+func talk(ctx context.Context, h, relay *harness, direct *agent) (t talks, err error) {
+	through, err := h.way(ctx)
 	if err != nil {
 		return t, err
 	}
-	defer v.close()
-	opened, err := v.ask(ctx, newSession, `"id":2`)
+	defer through.close()
+	copied, err := relay.way(ctx)
 	if err != nil {
 		return t, err
 	}
-	session := sessionOf(opened)
-	behind, err := h.child()
-	if err != nil {
-		return t, err
-	}
-	through := &way{prompt: func() error { return v.prompt(ctx, session) }, processes: []int{h.pid(), behind}}
+	defer copied.close()
 	straight := &way{prompt: direct.prompt, processes: []int{direct.pid()}}
 	for i := range warmTries + tries {
-		pair := []*way{through, straight}
-		for n := range pair {
-			if err := pair[(i+n)%len(pair)].try(i >= warmTries); err != nil {
+		turn := []*way{through, straight, copied}
+		for n := range turn {
+			if err := turn[(i+n)%len(turn)].try(i >= warmTries); err != nil {
 				return t, err
 			}
 		}
 	}
-	ratios := make([]float64, tries)
-	for i := range ratios {
-		ratios[i] = through.took[i] / straight.took[i]
-	}
 	return talks{
-		figures.Median(through.took), figures.Median(straight.took), figures.Median(ratios), figures.Median(through.used), figures.Median(straight.used),
+		figures.Median(through.took), figures.Median(straight.took), through.ratio(straight), figures.Median(through.used), figures.Median(straight.used),
+		figures.Median(copied.took), copied.ratio(straight), figures.Median(copied.used),
 	}, nil
+}
+
+// way is the one through a harness, or through what looks like one.
+func (h *harness) way(ctx context.Context) (*way, error) {
+	v, err := h.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := v.ask(ctx, newSession, `"id":2`)
+	if err != nil {
+		return nil, err
+	}
+	behind, err := h.child()
+	if err != nil {
+		return nil, err
+	}
+	session := sessionOf(opened)
+	return &way{prompt: func() error { return v.prompt(ctx, session) }, processes: []int{h.pid(), behind}, close: v.close}, nil
+}
+
+// ratio is the median of the prompts' ratios to another way's of the same turn.
+func (w *way) ratio(to *way) float64 {
+	ratios := make([]float64, len(w.took))
+	for i := range ratios {
+		ratios[i] = w.took[i] / to.took[i]
+	}
+	return figures.Median(ratios)
 }
 
 func (w *way) try(counts bool) error {

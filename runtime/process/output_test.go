@@ -35,6 +35,15 @@ func TestAnOutputIsReadToItsEnd(t *testing.T) {
 	require.ErrorIs(t, o.Close(), os.ErrClosed)
 	_, err = o.Read(make([]byte, 1))
 	require.ErrorIs(t, err, os.ErrClosed)
+	o.isReleased(t)
+}
+
+func (o *output) isReleased(t *testing.T) {
+	t.Helper()
+	for _, fd := range []int{o.fd, o.stop} {
+		_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0) //nolint:gosec // a descriptor is not negative
+		require.ErrorIs(t, err, unix.EBADF)
+	}
 }
 
 // Who waits for an agent that says nothing is let go when the output is closed, and only then are its descriptors given back: their
@@ -54,10 +63,7 @@ func TestAnOutputIsClosedUnderItsReader(t *testing.T) {
 	}, 10*time.Second, time.Millisecond)
 	require.NoError(t, o.Close())
 	require.ErrorIs(t, <-ended, os.ErrClosed)
-	for _, fd := range []int{o.fd, o.stop} {
-		_, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0) //nolint:gosec // a descriptor is not negative
-		require.ErrorIs(t, err, unix.EBADF)
-	}
+	o.isReleased(t)
 	_, err = w.Write([]byte("x"))
 	require.ErrorIs(t, err, unix.EPIPE)
 	require.NoError(t, w.Close())

@@ -135,3 +135,21 @@ func TestHeldEntriesOfAFullDiskAreNoted(t *testing.T) {
 		}
 	}
 }
+
+// Places in a part that were remembered for what was held, and then lost, are none: who reads from the middle finds what came after.
+func TestLostEntriesLeaveNoPlaceBehind(t *testing.T) {
+	d := &disk{}
+	b := begin(t, d.under(open(t, config(t.TempDir()))))
+	b.Append(FromAgent, []byte(`"kept"`))
+	d.full = true
+	for range 40 {
+		b.Hold(FromAgent, frame(0, 1000))
+	}
+	b.Flush()
+	require.Equal(t, uint64(40), b.Lost())
+	d.full = false
+	for n := b.Last() + 1; n < 60; n++ {
+		b.Append(FromAgent, frame(int(n), 100))                                                        //nolint:gosec // small
+		assert.Equal(t, []string{fmt.Sprintf("%d %s", n, frame(int(n), 100))}, told(read(t, b, n, n))) //nolint:gosec // small
+	}
+}

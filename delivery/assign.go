@@ -12,30 +12,51 @@ import (
 // own generation is preferred, then one that is free at once, then the least loaded, ties by name. Runs that do not wait for a
 // target (reserved, terminal, cancelled, not admitted, past their deadline) are left to Decide.
 func Assign(now time.Time, runs []Run, pool Pool) Assignments {
-	var out Assignments
 	targets := newCandidates(now, pool)
-	for _, run := range oldestFirst(now, runs) {
-		if run.NextTime.After(now) {
+	out := Assignments{Refusal: Refusal{Reason: targets.reason, Message: targets.message}}
+	var eligible []*Run // pointers, because ten thousand runs are looked at here
+	for i := range runs {
+		switch run := &runs[i]; {
+		case !waits(now, run):
+		case run.NextTime.After(now):
 			out.RequeueAt = earliest(now, out.RequeueAt, run.NextTime)
-			continue
+		default:
+			eligible = append(eligible, run)
 		}
-		c := targets.take(run.Generation)
-		if c == nil {
-			r := Refusal{Run: run.UID, Reason: targets.reason, Message: targets.message}
-			out.Refusals = append(out.Refusals, r)
-			if run.Reason != r.Reason {
-				out.RequeueAt = earliest(now, out.RequeueAt, run.saysAt(r.Reason))
-			}
-			continue
-		}
-		t := c.target
+	}
+	served := first(targets.room, eligible, older)
+	for _, run := range served {
+		t := targets.take(run.Generation).target
 		out.Reserves = append(out.Reserves, Reserve{Run: run.UID, Reservation: Reservation{
 			Attempt: run.Attempt + 1, PodName: t.PodName, PodUID: t.PodUID, Journal: t.Journal, Generation: t.Generation, By: pool.By, At: now}})
 	}
-	if len(out.Refusals) > 0 {
-		out.RequeueAt = earliest(now, out.RequeueAt, targets.backoffEnds)
+	if len(served) == len(eligible) {
+		return out
 	}
+	out.Refused = make([]*Run, 0, len(eligible)-len(served))
+	for _, run := range eligible {
+		if len(served) > 0 && older(run, served[len(served)-1]) <= 0 {
+			continue
+		}
+		out.Refused = append(out.Refused, run)
+		if run.Reason != out.Refusal.Reason {
+			out.RequeueAt = earliest(now, out.RequeueAt, run.saysAt(out.Refusal.Reason))
+		}
+	}
+	out.RequeueAt = earliest(now, out.RequeueAt, targets.backoffEnds)
 	return out
+}
+
+// Untold are the youngest of the refused runs that do not say yet why they wait and should, youngest first, so many at most: the oldest have
+// their turn first, and may need no word.
+func (a Assignments) Untold(now time.Time, most int) []*Run {
+	var untold []*Run
+	for _, run := range a.Refused {
+		if run.owes(now, a.Refusal.Reason) {
+			untold = append(untold, run)
+		}
+	}
+	return first(most, untold, func(a, b *Run) int { return older(b, a) })
 }
 
 // ReserveStatus is the status that a reserving update writes.
@@ -47,7 +68,7 @@ func ReserveStatus(run Run, r Reservation) Status {
 // WaitStatus is the status of a run that was refused a target; nil when it says so already, so that waiting costs one write
 // a reason, and when that is not worth a write yet.
 func WaitStatus(now time.Time, run Run, r Refusal) *Status {
-	if run.Reason == r.Reason || now.Before(run.saysAt(r.Reason)) {
+	if !run.owes(now, r.Reason) {
 		return nil
 	}
 	s := alive(run.Progress, PhasePending, r.Reason, r.Message)
@@ -56,7 +77,7 @@ func WaitStatus(now time.Time, run Run, r Refusal) *Status {
 
 // saysAt is when a run says for what it waits. That there is a queue is no news while the queue moves, and in a burst each of these
 // writes would take the place of one that moves it.
-func (r Run) saysAt(reason Reason) time.Time {
+func (r *Run) saysAt(reason Reason) time.Time {
 	if reason == ReasonTargetBusy {
 		return r.Created.Add(WriteBusyAfter)
 	}
@@ -67,18 +88,34 @@ func waits(now time.Time, r *Run) bool {
 	return r.Admitted && !r.Terminal && !r.Cancel && !r.Live() && now.Before(r.startingEnd())
 }
 
-// oldestFirst is the waiting ones, by age; pointers, because ten thousand runs are sorted here.
-func oldestFirst(now time.Time, runs []Run) []*Run {
-	var waiting []*Run
-	for i := range runs {
-		if waits(now, &runs[i]) {
-			waiting = append(waiting, &runs[i])
+// owes tells whether a run should say now that it waits for the reason.
+func (r *Run) owes(now time.Time, reason Reason) bool {
+	return r.Reason != reason && !now.Before(r.saysAt(reason))
+}
+
+// older orders runs by age; two that are equal are one.
+func older(a, b *Run) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+}
+
+// first is the n that come first, in order. It sorts little more than those: of a long queue only an end is wanted, many times a second.
+func first(n int, runs []*Run, compare func(a, b *Run) int) []*Run {
+	if n <= 0 {
+		return nil
+	}
+	kept := make([]*Run, 0, min(2*n, len(runs)))
+	var last *Run // of n that come before all that were left out
+	for _, run := range runs {
+		if last != nil && compare(run, last) > 0 {
+			continue
+		}
+		if kept = append(kept, run); len(kept) == 2*n {
+			slices.SortFunc(kept, compare)
+			kept, last = kept[:n], kept[n-1]
 		}
 	}
-	slices.SortFunc(waiting, func(a, b *Run) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
-	})
-	return waiting
+	slices.SortFunc(kept, compare)
+	return kept[:min(n, len(kept))]
 }
 
 // Usable says why a target cannot be given work; ReasonTargetBusy also for one that merely backs off. Empty: it can.

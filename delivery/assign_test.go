@@ -102,17 +102,17 @@ func TestARefusalSaysWhy(t *testing.T) {
 			run := waitingRun(1)
 			a := Assign(later, []Run{run}, c.pool)
 			require.Empty(t, a.Reserves)
-			require.Len(t, a.Refusals, 1)
-			assert.Equal(t, run.UID, a.Refusals[0].Run)
-			assert.Equal(t, c.reason, a.Refusals[0].Reason)
-			assert.Contains(t, a.Refusals[0].Message, c.message)
-			s := WaitStatus(later, run, a.Refusals[0])
+			require.Len(t, a.Refused, 1)
+			assert.Equal(t, run.UID, a.Refused[0].UID)
+			assert.Equal(t, c.reason, a.Refusal.Reason)
+			assert.Contains(t, a.Refusal.Message, c.message)
+			s := WaitStatus(later, run, a.Refusal)
 			require.NotNil(t, s)
 			assert.Equal(t, PhasePending, s.Phase)
-			assert.Equal(t, Condition{Unknown, c.reason, a.Refusals[0].Message}, s.Succeeded)
+			assert.Equal(t, Condition{Unknown, c.reason, a.Refusal.Message}, s.Succeeded)
 			assert.Equal(t, False, s.Delivered.Status)
 			run.Reason = c.reason
-			assert.Nil(t, WaitStatus(later, run, a.Refusals[0]), "P7: one write a reason")
+			assert.Nil(t, WaitStatus(later, run, a.Refusal), "P7: one write a reason")
 		})
 	}
 	assert.Equal(t, later.Add(7*time.Second), Assign(later, []Run{waitingRun(1)}, Pool{Targets: []Target{backingOff}}).RequeueAt)
@@ -127,8 +127,9 @@ func TestThatAllAreBusyIsSaidAfterAWhile(t *testing.T) {
 	due := run.Created.Add(WriteBusyAfter)
 	for now, says := range map[time.Time]bool{run.Created: false, due.Add(-1): false, due: true, due.Add(time.Hour / 2): true} {
 		a := Assign(now, []Run{run}, full)
-		require.Len(t, a.Refusals, 1)
-		assert.Equal(t, says, WaitStatus(now, run, a.Refusals[0]) != nil, now)
+		require.Len(t, a.Refused, 1)
+		assert.Equal(t, says, WaitStatus(now, run, a.Refusal) != nil, now)
+		assert.Equal(t, says, len(a.Untold(now, 1)) == 1, now)
 		if says {
 			assert.Zero(t, a.RequeueAt)
 		} else {
@@ -139,7 +140,7 @@ func TestThatAllAreBusyIsSaidAfterAWhile(t *testing.T) {
 	assert.Zero(t, Assign(run.Created, []Run{run}, full).RequeueAt, "it says so already")
 	run.Reason = ""
 	a := Assign(run.Created, []Run{run}, Pool{})
-	assert.Equal(t, ReasonWaitingForService, WaitStatus(run.Created, run, a.Refusals[0]).Succeeded.Reason, "nothing ends that by itself")
+	assert.Equal(t, ReasonWaitingForService, WaitStatus(run.Created, run, a.Refusal).Succeeded.Reason, "nothing ends that by itself")
 	assert.Zero(t, a.RequeueAt)
 }
 
@@ -157,7 +158,7 @@ func TestAssignLeavesOthersToDecide(t *testing.T) {
 			change(&run)
 			a := Assign(later, []Run{run}, Pool{Targets: []Target{goodTarget(1)}})
 			assert.Empty(t, a.Reserves)
-			assert.Empty(t, a.Refusals)
+			assert.Empty(t, a.Refused)
 			assert.Equal(t, run.NextTime, a.RequeueAt)
 		})
 	}
@@ -208,27 +209,92 @@ func TestAssignIsFairBoundedAndDeterministic(t *testing.T) {
 			require.Equal(t, runs[i].UID, r.Run, "oldest first")
 			served[r.Run] = true
 		}
-		if len(a.Refusals) > 0 {
+		for _, r := range a.Refused {
+			require.False(t, served[r.UID], "served and refused")
+			served[r.UID] = true
+		}
+		require.Len(t, served, len(runs), "nobody is forgotten")
+		if len(a.Refused) > 0 {
 			for _, left := range room {
 				require.Zero(t, left, "refused while there was room")
 			}
 		}
-		require.Len(t, served, len(runs)-len(a.Refusals))
 		shuffle := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // order only
 		runs, pool.Targets = slices.Clone(runs), slices.Clone(pool.Targets)
 		shuffle.Shuffle(len(runs), func(i, j int) { runs[i], runs[j] = runs[j], runs[i] })
 		shuffle.Shuffle(len(pool.Targets), func(i, j int) { pool.Targets[i], pool.Targets[j] = pool.Targets[j], pool.Targets[i] })
-		require.Equal(t, a, Assign(later, runs, pool))
+		b := Assign(later, runs, pool)
+		require.ElementsMatch(t, a.Refused, b.Refused)
+		most := rapid.IntRange(0, 5).Draw(t, "most")
+		require.Equal(t, a.Untold(later, most), b.Untold(later, most))
+		a.Refused, b.Refused = nil, nil
+		require.Equal(t, a, b)
 	})
 }
 
-func BenchmarkAssign10000RunsTo500Targets(b *testing.B) {
+// Whatever the order in which they come, the first are those that sorting would give.
+func TestTheFirstOfManyAreThoseThatSortingGives(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var runs []*Run
+		for _, n := range rapid.Permutation(rapid.SliceOfDistinct(rapid.IntRange(0, 200), rapid.ID[int]).Draw(t, "ages")).Draw(t, "order") {
+			run := waitingRun(n)
+			runs = append(runs, &run)
+		}
+		n := rapid.IntRange(0, 30).Draw(t, "n")
+		got := first(n, slices.Clone(runs), older)
+		slices.SortFunc(runs, older)
+		require.Len(t, got, min(n, len(runs)))
+		for i := range got {
+			require.Same(t, runs[i], got[i])
+		}
+	})
+}
+
+// Of those that wait, who owes a word is told of, the youngest first.
+func TestTheYoungestThatOweAWordAreTheFirstToBeTold(t *testing.T) {
 	var runs []Run
-	for i := range 10_000 {
+	for i := range 6 {
+		runs = append(runs, waitingRun(i))
+	}
+	runs[4].Reason = ReasonTargetBusy
+	full := Pool{Targets: []Target{targetWith(1, func(t *Target) { t.Capacity.Running = 2 })}}
+	now := runs[5].Created.Add(WriteBusyAfter - 1) // for all but the last
+	names := func(most int) (out []string) {
+		for _, run := range Assign(now, runs, full).Untold(now, most) {
+			out = append(out, run.UID)
+		}
+		return out
+	}
+	assert.Equal(t, []string{"run-3", "run-2"}, names(2))
+	assert.Equal(t, []string{"run-3", "run-2", "run-1", "run-0"}, names(9))
+	assert.Empty(t, names(0))
+}
+
+// tenThousand are runs in no order, as a cache gives them.
+func tenThousand() (runs []Run) {
+	shuffle := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // order only
+	for _, i := range shuffle.Perm(10_000) {
 		r := waitingRun(i)
 		r.Generation, r.Starting = int64(i%5), 24*time.Hour
 		runs = append(runs, r)
 	}
+	return runs
+}
+
+// BenchmarkAssign10000RunsWhereOneHasRoom is a look at a long queue, as each end of a run causes.
+func BenchmarkAssign10000RunsWhereOneHasRoom(b *testing.B) {
+	runs, pool := tenThousand(), Pool{Targets: []Target{goodTarget(1)}}
+	b.ReportAllocs()
+	for b.Loop() {
+		a := Assign(later, runs, pool)
+		if len(a.Untold(later, 4)) != 4 || len(a.Reserves) != 2 {
+			b.Fatal("expected two to be served and the others to be told")
+		}
+	}
+}
+
+func BenchmarkAssign10000RunsTo500Targets(b *testing.B) {
+	runs := tenThousand()
 	var pool Pool
 	for i := range 500 {
 		pool.Targets = append(pool.Targets, targetWith(i, func(t *Target) { t.Generation, t.Capacity = int64(i%7), wire.Capacity{Concurrency: 4, Queue: 20} }))

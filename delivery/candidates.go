@@ -63,6 +63,8 @@ func (q *queue) best() *candidate {
 type candidates struct {
 	own map[int64]*queue
 	all *queue
+	// room is how many there were for at first.
+	room int
 	// Why nothing is left, for those who get nothing.
 	reason      Reason
 	message     string
@@ -85,6 +87,7 @@ func newCandidates(now time.Time, pool Pool) *candidates {
 		reason, message := t.Usable(now)
 		if reason == "" {
 			s.put(&candidate{t, t.load()})
+			s.room += t.room()
 			reason, message = ReasonTargetBusy, "every standing run is at capacity"
 		} else if reason == ReasonTargetBusy {
 			s.backoffEnds = earliest(now, s.backoffEnds, t.BackoffUntil)
@@ -104,7 +107,7 @@ func (s *candidates) put(c *candidate) {
 	heap.Push(s.all, entry{c, c.load})
 }
 
-// take counts one more attempt on the best target and returns it; nil when there is no room anywhere.
+// take counts one more attempt on the best target and returns it; nil when there is no room any more.
 func (s *candidates) take(generation int64) *candidate {
 	var c *candidate
 	if own := s.own[generation]; own != nil {

@@ -288,17 +288,19 @@ type Reserve struct {
 	Reservation Reservation
 }
 
-// Refusal is why a run has to wait.
+// Refusal is why runs have to wait: all of a pass for the same.
 type Refusal struct {
-	Run     string // UID
 	Reason  Reason
 	Message string
 }
 
-// Assignments is what Assign wants, oldest run first.
+// Assignments is what Assign wants.
 type Assignments struct {
+	// Reserves are of the oldest runs, oldest first.
 	Reserves []Reserve
-	Refusals []Refusal
+	// Refused are the runs that have to wait, in no order, and Refusal is why; they are those that were given.
+	Refused []*Run
+	Refusal Refusal
 	// RequeueAt is when a backoff ends that kept something waiting; zero when only an event can change anything.
 	RequeueAt time.Time
 }

@@ -3,7 +3,6 @@ package deliver
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -62,7 +61,7 @@ func (a assignReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	left, err := a.refuse(ctx, req.NamespacedName, out.Refusals, byUID)
+	left, err := a.refuse(ctx, req.NamespacedName, out, byUID)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -175,26 +174,24 @@ func (a assignReconciler) sendFirst(run *hearthv1.AgentRun) {
 }
 
 // refuse writes why runs wait, where that changed. Next tells when there is more to write; zero is never.
-func (a assignReconciler) refuse(ctx context.Context, agent types.NamespacedName, refusals []delivery.Refusal, runs map[string]*hearthv1.AgentRun) (next time.Duration, err error) {
+func (a assignReconciler) refuse(ctx context.Context, agent types.NamespacedName, out delivery.Assignments, runs map[string]*hearthv1.AgentRun) (next time.Duration, err error) {
+	now, most, more := a.now(), maxRefusalWrites, soon
+	busy := out.Refusal.Reason == delivery.ReasonTargetBusy
+	if busy {
+		most, more = a.queues.words(agent, now), busyAgain
+	}
+	untold := out.Untold(now, most+1)
+	if len(untold) > most {
+		untold, next = untold[:most], more
+	}
+	if busy {
+		a.queues.told(agent, now, len(untold))
+	}
 	var not unwritten
 	group, ctx := writing(ctx)
-	begun, now := 0, a.now()
-	for _, r := range slices.Backward(refusals) { // the oldest have their turn first, and may need no word
-		run := runs[r.Run]
-		want := delivery.WaitStatus(now, toRun(run), r)
-		if want == nil {
-			continue
-		}
-		if r.Reason == delivery.ReasonTargetBusy && !a.queues.tell(agent, now) {
-			next = sooner(next, busyAgain)
-			continue
-		}
-		if begun++; begun > maxRefusalWrites {
-			next = soon
-			break
-		}
+	for _, run := range untold {
 		group.do(func() error {
-			_, err := a.writeStatus(ctx, run, *want, endpoint{message: "no target is reserved"}, "")
+			_, err := a.writeStatus(ctx, runs[run.UID], *delivery.WaitStatus(now, *run, out.Refusal), endpoint{message: "no target is reserved"}, "")
 			return not.because(err)
 		})
 	}

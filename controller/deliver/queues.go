@@ -61,10 +61,21 @@ func (q *queues) looked(agent types.NamespacedName, now time.Time, waiting int) 
 	}
 }
 
-// tell spends one write of those that tell of a queue that was looked at, if there is one.
-func (q *queues) tell(agent types.NamespacedName, now time.Time) bool {
+// words is how many runs of an Agent's queue may be told now that all targets are busy.
+func (q *queues) words(agent types.NamespacedName, now time.Time) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	known := q.of[agent]
-	return known != nil && known.told.AllowN(now, 1)
+	if known := q.of[agent]; known != nil {
+		return int(known.told.TokensAt(now))
+	}
+	return 0
+}
+
+// told notes that so many were.
+func (q *queues) told(agent types.NamespacedName, now time.Time, runs int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if known := q.of[agent]; known != nil {
+		known.told.AllowN(now, runs)
+	}
 }

@@ -29,11 +29,8 @@ func TestAQueueIsToldOfAFewTimesASecond(t *testing.T) {
 	q, now := newQueues(), time.Unix(1000, 0)
 	told := func(agent types.NamespacedName, at time.Duration) (n int) {
 		q.looked(agent, now.Add(at), 100)
-		for range 100 {
-			if q.tell(agent, now.Add(at)) {
-				n++
-			}
-		}
+		n = q.words(agent, now.Add(at))
+		q.told(agent, now.Add(at), n)
 		return n
 	}
 	assert.Equal(t, 4, told(oneAgent, 0))
@@ -89,14 +86,14 @@ func TestOnlyTheYoungestOfAQueueAreTold(t *testing.T) {
 			return nil
 		}})
 		a := assignReconciler{&courier{kube: client, live: holding(nil), newest: newNewest(), queues: newQueues(), now: func() time.Time { return now }}}
-		runs, refusals := map[string]*hearthv1.AgentRun{}, []delivery.Refusal{}
+		runs, out := map[string]*hearthv1.AgentRun{}, delivery.Assignments{Refusal: delivery.Refusal{Reason: reason}}
 		for i := range 10 {
 			name := fmt.Sprintf("run-%d", i)
 			runs[name] = &hearthv1.AgentRun{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID(name), ResourceVersion: "1"}}
-			refusals = append(refusals, delivery.Refusal{Run: name, Reason: reason})
+			out.Refused = append(out.Refused, &delivery.Run{UID: name, Name: name})
 		}
 		a.queues.looked(oneAgent, now, len(runs))
-		next, err := a.refuse(t.Context(), oneAgent, refusals, runs)
+		next, err := a.refuse(t.Context(), oneAgent, out, runs)
 		require.NoError(t, err)
 		assert.ElementsMatch(t, want.told, told, reason)
 		assert.Equal(t, want.again, next, reason)

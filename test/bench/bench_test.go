@@ -94,3 +94,16 @@ func TestAProfileThatWasNotReadIsNotKept(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "profile", string(kept))
 }
+
+func TestAllPodsAreAtWorkWhenTheLastHasItsFirstGoal(t *testing.T) {
+	o := example()
+	at := o.done.Runs[0].Sent
+	begin := func(run, pod string, millis int) {
+		o.times[run] = node.Times{Pod: pod, Begun: at.Add(time.Duration(millis) * time.Millisecond)}
+	}
+	o.done.Runs = append(o.done.Runs, load.Run{UID: "c", Sent: at.Add(time.Second)})
+	begin("a", "one", 900)
+	begin("b", "one", 200)
+	begin("c", "two", 500)
+	assert.InDelta(t, 0.5, atWork(o), 1e-9)
+}

@@ -16,8 +16,10 @@ const (
 	DeadlineGrace = 30 * time.Second
 	// LastLookPatience is how long the last look past the deadline may take, and the stop of what it finds still running.
 	LastLookPatience = 30 * time.Second
-	// WriteRunningAfter spares a short run the writes of Queued and Running.
-	WriteRunningAfter = 250 * time.Millisecond
+	// WriteRunningAfter spares a short run the write of Running.
+	WriteRunningAfter = time.Second
+	// WriteQueuedAfter spares a run whose turn at its target comes soon the write of Queued: that there is a queue is no news while it moves.
+	WriteQueuedAfter = 2 * time.Second
 	// WriteBusyAfter spares a run that has its turn soon the write of TargetBusy.
 	WriteBusyAfter = 5 * time.Second
 	// PodReadEvery is how often a Pod that the cache has lost and the API server has not is looked up again.

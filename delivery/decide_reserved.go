@@ -119,8 +119,7 @@ func (c situation) outOfReach() Decision {
 // underWay is in the harness's hands; the feed tells what changes.
 func (c situation) underWay(a *wire.Attempt) Decision {
 	d := Decision{RequeueAt: c.due()}
-	show := c.since(c.obs.SeenSince).Add(WriteRunningAfter)
-	reason, message := ReasonRunning, "the agent is at work"
+	after, reason, message := WriteRunningAfter, ReasonRunning, "the agent is at work"
 	switch a.State {
 	case wire.StateFinished:
 		return c.call(ActionLook, d) // the feed has no envelopes
@@ -128,9 +127,10 @@ func (c situation) underWay(a *wire.Attempt) Decision {
 		if c.startingOver() || c.obs.AgentGone {
 			return c.call(ActionVoid, d)
 		}
-		reason, message = ReasonQueued, "accepted; waiting inside the harness"
+		after, reason, message = WriteQueuedAfter, ReasonQueued, "accepted; waiting inside the harness"
 	case wire.StateRunning, wire.StateVoided:
 	}
+	show := c.since(c.obs.SeenSince).Add(after)
 	// What is said already need not be waited with: of a controller that begins anew that would be a second look at every run.
 	if c.now.Before(show) && c.run.Reason != ReasonContactLost && c.run.Reason != reason {
 		d.RequeueAt = earliest(c.now, d.RequeueAt, show)

@@ -208,14 +208,14 @@ func TestNotTaken(t *testing.T) {
 
 func TestWhatTheHarnessHolds(t *testing.T) {
 	check(t, map[string]decideCase{
-		"accepted a moment ago: no write yet":     {func(_ *Run, o *Observed) { o.sees(told(wire.StateAccepted)) }, reserved.Add(WriteRunningAfter - 1), ActionNone, ""},
-		"accepted, queued: said":                  {func(_ *Run, o *Observed) { o.sees(told(wire.StateAccepted)) }, later, ActionNone, ReasonQueued},
+		"accepted a moment ago: no write yet":     {func(_ *Run, o *Observed) { o.sees(told(wire.StateAccepted)) }, reserved.Add(WriteQueuedAfter - 1), ActionNone, ""},
+		"accepted, queued: said":                  {func(_ *Run, o *Observed) { o.sees(told(wire.StateAccepted)) }, reserved.Add(WriteQueuedAfter), ActionNone, ReasonQueued},
 		"running a moment ago: no write yet (P7)": {func(_ *Run, o *Observed) { o.sees(told(wire.StateRunning)) }, reserved.Add(WriteRunningAfter - 1), ActionNone, ""},
 		"running, as was said before a restart: no second look (row 44)": {func(r *Run, o *Observed) {
 			r.Reason = ReasonRunning
 			o.sees(told(wire.StateRunning))
 		}, reserved.Add(WriteRunningAfter - 1), ActionNone, ReasonRunning},
-		"still running after a quarter second: said": {func(_ *Run, o *Observed) { o.sees(told(wire.StateRunning)) }, reserved.Add(WriteRunningAfter), ActionNone, ReasonRunning},
+		"still running after a second: said": {func(_ *Run, o *Observed) { o.sees(told(wire.StateRunning)) }, reserved.Add(WriteRunningAfter), ActionNone, ReasonRunning},
 		"found running after a restart (row 4)": {func(_ *Run, o *Observed) {
 			o.found()
 			o.Seen, o.SeenJournal, o.SeenSince = told(wire.StateRunning), testJournal, reserved

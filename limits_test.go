@@ -25,7 +25,7 @@ import (
 // bounded are the packages of which every number has to be listed in SPEC.md, Limits or Appendix, by the name that it has there.
 var bounded = map[string]string{
 	"pkg/delivery/v1alpha1": "wire", "challenge": "challenge", "delivery": "delivery", "delivery/client": "client",
-	"delivery/journal": "journal", "delivery/kontext": "kontext", "delivery/server": "server", "internal/gate": "gate", "internal/tracing": "tracing",
+	"controller/page": "page", "delivery/journal": "journal", "delivery/kontext": "kontext", "delivery/server": "server", "internal/gate": "gate", "internal/tracing": "tracing",
 	"cmd/harness": "harness", "runtime/attach": "attach", "runtime/check": "check", "runtime/dial": "dial", "runtime/metrics": "metrics", "runtime/endpoint": "endpoint", "runtime/process": "process",
 	"runtime/router": "router", "runtime/standing": "standing", "runtime/transcript": "transcript", "runtime/turn": "turn",
 }

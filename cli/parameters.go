@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"io"
 	"maps"
 	"os"
@@ -22,12 +23,13 @@ type parameters struct {
 	file  string
 }
 
-// read gives the parameters by their names. Values are never repeated in errors: they may be secret.
-func (p parameters) read(stdin io.Reader) (map[string]string, error) {
+// read gives the parameters by their names, or the context's error as soon as that is over. Values are never repeated in errors: they
+// may be secret.
+func (p parameters) read(ctx context.Context, stdin io.Reader) (map[string]string, error) {
 	in := &source{stdin: stdin}
 	values := map[string]string{}
 	if p.file != "" {
-		text, err := in.read("-f", p.file, maxFile)
+		text, err := in.read(ctx, "-f", p.file, maxFile)
 		if err != nil {
 			return nil, err
 		}
@@ -45,7 +47,7 @@ func (p parameters) read(stdin io.Reader) (map[string]string, error) {
 			return nil, kube.Usage("-p %.63s: expected each parameter once", name)
 		}
 		var err error
-		if given[name], err = in.value("-p "+name, value); err != nil {
+		if given[name], err = in.value(ctx, "-p "+name, value); err != nil {
 			return nil, err
 		}
 	}
@@ -99,40 +101,61 @@ type source struct {
 	by    string
 }
 
-func (s *source) value(flag, value string) (string, error) {
+func (s *source) value(ctx context.Context, flag, value string) (string, error) {
 	switch {
 	case value == "-":
-		return s.read(flag, value, hearthv1.MaxGoalBytes)
+		return s.read(ctx, flag, value, hearthv1.MaxGoalBytes)
 	case strings.HasPrefix(value, "@@"):
 		return value[1:], nil
 	case strings.HasPrefix(value, "@"):
-		return s.read(flag, value[1:], hearthv1.MaxGoalBytes)
+		return s.read(ctx, flag, value[1:], hearthv1.MaxGoalBytes)
 	default:
 		return value, nil
 	}
 }
 
-func (s *source) read(flag, file string, most int) (string, error) {
-	in := s.stdin
+func (s *source) read(ctx context.Context, flag, file string, most int) (string, error) {
+	open := func() (io.ReadCloser, error) { return os.Open(file) } //nolint:gosec // the person's own file
 	if file == "-" {
 		if s.by != "" {
 			return "", kube.Usage("%s: stdin is read by %s already", flag, s.by)
 		}
 		s.by = flag
-	} else {
-		f, err := os.Open(file) //nolint:gosec // the person's own file
-		if err != nil {
-			return "", kube.Usage("%s: %w", flag, err)
-		}
-		defer func() { _ = f.Close() }()
-		in = f
+		open = func() (io.ReadCloser, error) { return io.NopCloser(s.stdin), nil }
 	}
-	text, err := io.ReadAll(io.LimitReader(in, int64(most)+1))
+	text, err := readAll(ctx, open, int64(most)+1)
 	switch {
+	case ctx.Err() != nil: // who wrote it may have been interrupted with us, so it may be half of it
+		return "", ctx.Err()
 	case err != nil:
 		return "", kube.Usage("%s: %w", flag, err)
 	case len(text) > most:
 		return "", kube.Usage("%s: expected at most %d bytes", flag, most)
 	}
 	return string(text), nil
+}
+
+// readAll reads up to a number of bytes. A terminal or a pipe may give nothing for ever, so nobody waits for it whose context is over.
+func readAll(ctx context.Context, open func() (io.ReadCloser, error), most int64) ([]byte, error) {
+	type content struct {
+		text []byte
+		err  error
+	}
+	done := make(chan content, 1)
+	go func() {
+		in, err := open()
+		if err != nil {
+			done <- content{err: err}
+			return
+		}
+		defer func() { _ = in.Close() }()
+		text, err := io.ReadAll(io.LimitReader(in, most))
+		done <- content{text, err}
+	}()
+	select {
+	case c := <-done:
+		return c.text, c.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }

@@ -1,14 +1,20 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/cli/kube"
@@ -57,7 +63,7 @@ func TestParametersAreReadAsTheyAre(t *testing.T) {
 		{file: "-", stdin: "a: x\na: y", fails: "has a name twice"},
 		{file: "-", stdin: "- x", fails: "it is no YAML mapping"},
 	} {
-		got, err := parameters{given: c.given, file: c.file}.read(strings.NewReader(c.stdin))
+		got, err := parameters{given: c.given, file: c.file}.read(t.Context(), strings.NewReader(c.stdin))
 		if c.fails != "" {
 			require.ErrorContains(t, err, c.fails)
 			assert.Equal(t, kube.ExitUsage, kube.Code(err))
@@ -66,8 +72,42 @@ func TestParametersAreReadAsTheyAre(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, c.want, got)
 	}
-	_, err := parameters{given: []string{"a=-"}}.read(broken{})
+	_, err := parameters{given: []string{"a=-"}}.read(t.Context(), broken{})
 	assert.ErrorContains(t, err, "-p a: no more")
+}
+
+// One Ctrl-C is enough, though nobody writes; and what had come by then may be half of it.
+func TestWhoIsInterruptedReadsNoParameters(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/dev/null")
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	for _, args := range [][]string{{"-p", "a=-"}, {"-f", "-"}, {"-p", "a=@" + pipe}} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			ctx, interrupt := context.WithCancel(t.Context())
+			stdin, writer := io.Pipe()
+			t.Cleanup(func() { _ = writer.Close() })
+			var stdout, stderr bytes.Buffer
+			env := kube.New("hearth", genericiooptions.IOStreams{In: stdin, Out: &stdout, ErrOut: &stderr})
+			code := make(chan int, 1)
+			go func() { code <- Run(ctx, env, append([]string{"run", "x"}, args...)) }()
+			if args[len(args)-1] != "a=@"+pipe {
+				_, err := writer.Write([]byte("half of"))
+				require.NoError(t, err)
+			}
+			interrupt()
+			select {
+			case got := <-code:
+				assert.Equal(t, kube.ExitInterrupted, got)
+				assert.Empty(t, stdout.String()+stderr.String())
+			case <-time.After(10 * time.Second):
+				require.Fail(t, "it still reads")
+			}
+		})
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	_, err := parameters{given: []string{"a=-"}}.read(ctx, strings.NewReader("half of"))
+	assert.ErrorIs(t, err, context.Canceled)
 }
 
 type broken struct{}

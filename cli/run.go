@@ -70,7 +70,7 @@ func (r *running) run(ctx context.Context, agent string) error {
 	if err := r.output.Check(); err != nil {
 		return err
 	}
-	values, err := r.parameters.read(r.env.In)
+	values, err := r.parameters.read(ctx, r.env.In)
 	if err != nil {
 		return err
 	}

@@ -163,20 +163,18 @@ func TestALineAboutARunSaysOfWhich(t *testing.T) {
 	Signals{Events: told}.Logger(run("", "")).Info("nobody listens")
 }
 
-// SPEC.md, Signals: docs/operating.md shows the Events that the code makes.
+// SPEC.md, Signals: docs/observing.md shows the Events that the code makes.
 func TestTheTableOfEventsIsTheCodes(t *testing.T) {
-	for _, file := range []string{"../../docs/operating.md"} {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		_, rest, found := strings.Cut(string(text), "| Event | on | type | when |\n| --- | --- | --- | --- |\n")
-		require.True(t, found, file)
-		var want []string
-		for _, r := range Table() {
-			want = append(want, fmt.Sprintf("| %s | %s | %s | %s |", r.Reason, r.Object, r.Type, r.When))
-		}
-		table, _, _ := strings.Cut(rest, "\n\n")
-		assert.Equal(t, want, strings.Split(strings.TrimSpace(table), "\n"), file)
+	text, err := os.ReadFile("../../docs/observing.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(text), "| Event | on | type | when |\n| --- | --- | --- | --- |\n")
+	require.True(t, found)
+	var want []string
+	for _, r := range Table() {
+		want = append(want, fmt.Sprintf("| %s | %s | %s | %s |", r.Reason, r.Object, r.Type, r.When))
 	}
+	table, _, _ := strings.Cut(rest, "\n\n")
+	assert.Equal(t, want, strings.Split(strings.TrimSpace(table), "\n"))
 }
 
 // No Event has a reason that is not in the table: each call of a recorder names one of this package's, or passes on what it decided.

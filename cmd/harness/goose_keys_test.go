@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -29,11 +31,17 @@ func TestNoKeyReachesTheToolsOfRealGoose(t *testing.T) {
 			p.env = append(p.env, "HEARTH_ACP_VIEW_KEY=secret-view-0123456789-0123456789-0123456789", "HEARTH_ACP_STEER_KEY=secret-steer-0123456789-0123456789-0123456789",
 				"KONVEYOR_ACP_SECRET_KEY=secret-older-0123456789", "GOOSE_SERVER__SECRET_KEY=secret-goose-0123456789")
 			b := p.ready("--permissions=Allow")
+			defer func() { // a killed harness ends no server: that reads no stdin
+				b.signal(syscall.SIGTERM)
+				assert.Equal(t, 0, b.code(), b.log.String())
+				assert.True(t, refuses(t, "127.0.0.1:"+port), "goose still serves")
+			}()
 			out := filepath.Join(t.TempDir(), "out")
 			b.accepted("looks", fmt.Sprintf(`shell: (env; p=$$; while [ "$p" != %d ]; do tr '\0' '\n' </proc/$p/environ; p=$(sed -n 's/^PPid:.//p' /proc/$p/status); done) >%s; true`,
 				b.cmd.Process.Pid, out)+"\nsay: looked", wire.StateFinished)
 			e := b.attempt("looks").Envelope
 			require.Equal(t, wire.OutcomeSucceeded, e.Outcome, e.Message)
+			b.call(http.MethodPost, wire.RunsPath+"/looks/recorded?attempt=1", nil, nil)
 			found, err := os.ReadFile(out) //nolint:gosec // a test's own file
 			require.NoError(t, err)
 			assert.Contains(t, string(found), "OPENAI_API_KEY=x", "it can read what is there")

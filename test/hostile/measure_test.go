@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hearthdev/hearth/test/bench/procs"
 )
 
 // measure is what the process holds at one moment.
 type measure struct {
-	files int   // open files; -1 where only root may count those of a process that hides from its agents
-	rss   int64 // resident memory, KiB
+	files  int   // open files; -1 where only root may count those of a process that hides from its agents
+	memory int64 // that is resident, in bytes
 }
 
 func (p *pod) measure() measure {
@@ -25,15 +27,9 @@ func (p *pod) measure() measure {
 	if entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid)); err == nil {
 		m.files = len(entries)
 	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	var err error
+	m.memory, err = procs.Resident(p.cmd.Process.Pid)
 	require.NoError(p.t, err, p.log.String())
-	for line := range strings.Lines(string(status)) {
-		name, value, _ := strings.Cut(line, ":")
-		n, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-		if name == "VmRSS" {
-			m.rss = n
-		}
-	}
 	return m
 }
 
@@ -80,10 +76,10 @@ func table(t *testing.T, rows []row) {
 	fmt.Fprintf(&b, "\n%-50s %-11s %8s %16s %19s %6s %9s\n", "attack", "on", "clients", "open files", "memory MiB", "run", "probe")
 	fmt.Fprintf(&b, "%-50s %-11s %8s %16s %19s %6s %9s\n", "", "", "", "before/max/after", "before/max/after", "tries", "slowest")
 	for _, r := range rows {
-		mib := func(kib int64) float64 { return float64(kib) / 1024 }
+		mib := func(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 		fmt.Fprintf(&b, "%-50s %-11s %8d %16s %19s %6d %7.1fms\n", r.attack, map[string]string{"HTTPS": "HTTPS, 4000", "HTTP": "HTTP"}[r.scheme], r.clients,
 			fmt.Sprintf("%d/%d/%d", r.before.files, r.during.files, r.after.files),
-			fmt.Sprintf("%.0f/%.0f/%.0f", mib(r.before.rss), mib(r.during.rss), mib(r.after.rss)), r.tries, float64(r.slowestProbe.Microseconds())/1000)
+			fmt.Sprintf("%.0f/%.0f/%.0f", mib(r.before.memory), mib(r.during.memory), mib(r.after.memory)), r.tries, float64(r.slowestProbe.Microseconds())/1000)
 	}
 	t.Log(b.String())
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/hearthdev/hearth/test/bench/procs"
 )
 
 // Sample is what a process holds at a moment. A figure that nobody measured is -1.
@@ -46,19 +48,11 @@ func OfProcess(pid int) (Sample, error) {
 	if err != nil {
 		return Sample{}, fmt.Errorf("open files of process %d: %w", pid, err)
 	}
-	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	resident, err := procs.Resident(pid)
 	if err != nil {
-		return Sample{}, fmt.Errorf("memory of process %d: %w", pid, err)
+		return Sample{}, err
 	}
-	pages := strings.Fields(string(statm))
-	if len(pages) < 2 {
-		return Sample{}, fmt.Errorf("memory of process %d: %q is not what the kernel writes", pid, statm)
-	}
-	resident, err := strconv.ParseInt(pages[1], 10, 64)
-	if err != nil {
-		return Sample{}, fmt.Errorf("memory of process %d: %w", pid, err)
-	}
-	return Sample{Goroutines: -1, Files: len(files), Bytes: resident * int64(os.Getpagesize())}, nil
+	return Sample{Goroutines: -1, Files: len(files), Bytes: resident}, nil
 }
 
 // OfMetrics reads a sample from what a Go process says at /metrics. The bytes are those of the heap in use.

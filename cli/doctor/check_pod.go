@@ -231,12 +231,6 @@ func (o Observed) listening(p PodSeen) []Finding {
 	return []Finding{f}
 }
 
-// SecretName is the name of the Secret of a run with a Pod of its own (SPEC.md, Resources).
-func SecretName(run hearthv1.AgentRun) string {
-	const uidPrefix = 8
-	return run.Name + "-" + string(run.UID[:min(uidPrefix, len(run.UID))]) + "-harness"
-}
-
 func (o Observed) saysOf(run hearthv1.AgentRun) string {
 	c := condition(run.Status.Conditions, hearthv1.AgentRunConditionSucceeded)
 	if c.Type == "" {

@@ -13,7 +13,7 @@ import (
 
 // secret is the run's own, from which every proof is made. One that was lost breaks nothing once another standing run does the work.
 func (o Observed) secret(a AgentSeen, p PodSeen) []Finding {
-	again := "kubectl -n " + o.Namespace + " delete agentrun " + p.Run.Name
+	name, again := hearthv1.RunSecretName(p.Run.Name, p.Run.UID), "kubectl -n "+o.Namespace+" delete agentrun "+p.Run.Name
 	if !lostSecret(p) {
 		switch {
 		case p.Secret.Why != "":
@@ -21,7 +21,7 @@ func (o Observed) secret(a AgentSeen, p PodSeen) []Finding {
 		case p.Secret.Absent:
 			return []Finding{ok("its Secret is made with its Pod")}
 		}
-		return []Finding{ok("Secret %s is there", SecretName(p.Run))}
+		return []Finding{ok("Secret %s is there", name)}
 	}
 	code, says, saw := SecretReplaced, "", ""
 	c := condition(p.Run.Status.Conditions, hearthv1.AgentRunConditionCredentialReady)
@@ -29,9 +29,9 @@ func (o Observed) secret(a AgentSeen, p PodSeen) []Finding {
 	case c.Status == metav1.ConditionFalse:
 		says, saw = fmt.Sprintf("the Secret of run %s is not the one its Pod started with", p.Run.Name), told(c.Reason, c.Message)
 	case p.Secret.Absent:
-		says = fmt.Sprintf("Secret %s is gone", SecretName(p.Run))
+		says = fmt.Sprintf("Secret %s is gone", name)
 	default:
-		says = fmt.Sprintf("Secret %s has no %s", SecretName(p.Run), hearthv1.SecretToken)
+		says = fmt.Sprintf("Secret %s has no %s", name, hearthv1.SecretToken)
 	}
 	if p.Secret.Absent {
 		code = SecretMissing

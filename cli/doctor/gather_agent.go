@@ -125,7 +125,7 @@ func (c *Cluster) agent(ctx context.Context, seen *Observed, a *AgentSeen) {
 // pod looks at one run's Pod and, where it runs, at its ports.
 func (c *Cluster) pod(ctx context.Context, seen *Observed, a *AgentSeen, run hearthv1.AgentRun, key string) PodSeen {
 	p := PodSeen{Run: run, Pod: object[corev1.Pod](ctx, c, seen.Namespace, podName(run))}
-	secret := object[corev1.Secret](ctx, c, seen.Namespace, SecretName(run))
+	secret := object[corev1.Secret](ctx, c, seen.Namespace, hearthv1.RunSecretName(run.Name, run.UID))
 	token := string(secret.Value.Data[hearthv1.SecretToken])
 	p.Secret = Read[int]{Value: len(token), Absent: secret.Absent, Why: secret.Why}
 	if !p.Pod.There() {

@@ -15,17 +15,8 @@ import (
 	"github.com/hearthdev/hearth/api/v1alpha1"
 )
 
-// uidPrefix is how much of a run's UID goes into its Secret's name: enough to tell two runs of one name apart.
-const uidPrefix = 8
-
-// SecretName is the name of the Secret of a run with a Pod of its own: <run>-<first 8 of its UID>-harness.
-func SecretName(run string, uid types.UID) string {
-	short := string(uid)
-	if len(short) > uidPrefix {
-		short = short[:uidPrefix]
-	}
-	return run + "-" + short + "-harness"
-}
+// SecretName is v1alpha1.RunSecretName.
+func SecretName(run string, uid types.UID) string { return v1alpha1.RunSecretName(run, uid) }
 
 // Listening tells whether an ACP client may dial the Pod (R4; SPEC.md, "Which Pod counts as ready"): phase Running, condition
 // Ready, an IP, the agent container running, and no deletion timestamp. Otherwise message says, in the Pod's own words where it

@@ -133,7 +133,7 @@ func (s *scene) agent() {
 		Goal: goal, Runtime: &agent.Spec.Runtime, Template: &agent.Spec.Template}}
 	require.NoError(s.t, controller.Create(ctx, run))
 	running := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "reviewer-1", Labels: map[string]string{hearthv1.LabelRun: "reviewer-1", hearthv1.LabelAgent: "reviewer"}}, Spec: agent.Spec.Template.Spec}
-	s.make(running, s.secret(doctor.SecretName(*run), hearthv1.SecretToken), s.secret("reviewer-acp-view", hearthv1.SecretKey), s.secret("reviewer-acp-steer", hearthv1.SecretKey))
+	s.make(running, s.secret(hearthv1.RunSecretName(run.Name, run.UID), hearthv1.SecretToken), s.secret("reviewer-acp-view", hearthv1.SecretKey), s.secret("reviewer-acp-steer", hearthv1.SecretKey))
 	running.Status = corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "agent", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}
 	require.NoError(s.t, s.admin.Status().Update(ctx, running))

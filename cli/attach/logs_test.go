@@ -18,6 +18,7 @@ import (
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/cli/forward"
+	"github.com/hearthdev/hearth/test/process"
 )
 
 // printed is what logs prints, and what it says beside it.
@@ -75,13 +76,13 @@ func TestATranscriptIsFollowedOverACut(t *testing.T) {
 	t.Parallel()
 	p, g := newPod(t), newGate(t)
 	run := p.deliver("review-1", "say: one", g.wait(), "say: two")
-	out, changes, ended := newText(), make(chan Change), make(chan error, 1)
+	out, changes, ended := process.NewOutput(), make(chan Change), make(chan error, 1)
 	l := &Logs{Archive: p, Out: out, Raw: true, Follow: true, RetryFor: patience, Changes: changes, Say: func(string, ...any) {}}
 	go func() { ended <- l.Print(t.Context(), run) }()
-	out.await(t, `"text":"one"`)
+	out.Await(t, `"text":"one"`)
 	p.cut()
 	g.open()
-	out.await(t, `"outcome":"Succeeded"`)
+	out.Await(t, `"outcome":"Succeeded"`)
 	changes <- recorded(run)
 	require.NoError(t, <-ended)
 	response, err := p.Get(t.Context(), forward.Pod{}, "/runs/review-1-uid/transcript")

@@ -1,9 +1,7 @@
 package attach
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"net"
@@ -11,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -23,62 +20,42 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
-	"github.com/hearthdev/hearth/challenge"
 	"github.com/hearthdev/hearth/challenge/pinned"
 	"github.com/hearthdev/hearth/cli/attach/view"
 	"github.com/hearthdev/hearth/cli/forward"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/test/agent/agenttest"
+	"github.com/hearthdev/hearth/test/process"
 )
 
 const (
-	patience = 20 * time.Second // for what comes when it comes
-	podUID   = "pod-uid-1"
-	token    = "secret-root-0123456789-0123456789-0123456789"
+	patience = process.Patience
+	podUID   = process.PodUID
 	viewKey  = "view-key-0123456789-0123456789-0123456789-01"
 	steerKey = "steer-key-0123456789-0123456789-0123456789-0"
 )
 
 var binary string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "hearth-attach-")
-	if err != nil {
-		panic(err)
-	}
-	binary = filepath.Join(dir, "harness")
-	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "../../cmd/harness").CombinedOutput(); err != nil {
-		panic(string(out))
-	}
-	code := m.Run()
-	agenttest.Remove()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { process.Main(m, &binary) }
 
 // pod is a Pod with the real harness and the scripted agent. It implements Endpoint and Archive without a cluster.
 type pod struct {
+	process.Pod
 	t    *testing.T
-	dir  string
-	keys challenge.Keys
 	args []string
 	cmd  *exec.Cmd
 	boot wire.ChallengeAnswer
-	name string
 
 	mu    sync.Mutex
-	log   *text // of this boot; who follows dials while the next one begins
+	log   *process.Output // of this boot; who follows dials while the next one begins
 	conns []net.Conn
 	state error // of Check
 }
 
 func newPod(t *testing.T, args ...string) *pod {
 	t.Helper()
-	keys, err := challenge.Derive([]byte(token), podUID)
-	require.NoError(t, err)
-	name, err := os.Hostname()
-	require.NoError(t, err)
-	p := &pod{t: t, dir: t.TempDir(), keys: keys, args: args, name: name}
+	p := &pod{Pod: process.NewPod(t), t: t, args: args}
 	p.start()
 	return p
 }
@@ -86,16 +63,12 @@ func newPod(t *testing.T, args ...string) *pod {
 // start boots the harness; after kill it is the next boot of the same Pod.
 func (p *pod) start() {
 	p.t.Helper()
-	log := newText()
+	log := process.NewOutput()
 	p.mu.Lock()
 	p.log = log
 	p.mu.Unlock()
 	p.cmd = exec.CommandContext(context.WithoutCancel(p.t.Context()), binary, append(append([]string{"serve"}, p.args...), "--", agenttest.Build(p.t))...)
-	p.cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "POD_NAMESPACE=team", "POD_NAME=" + p.name, "POD_UID=" + podUID, "HEARTH_DELIVERY_TOKEN=" + token,
-		"HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_DELIVERY_LISTEN=127.0.0.1:0", "HEARTH_METRICS_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + p.dir,
-		"HEARTH_ACP_VIEW_KEY=" + viewKey, "HEARTH_ACP_STEER_KEY=" + steerKey, "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
-	}
+	p.cmd.Env = append(p.Environ(), "HEARTH_ACP_VIEW_KEY="+viewKey, "HEARTH_ACP_STEER_KEY="+steerKey)
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = log, log, 5*time.Second
 	require.NoError(p.t, p.cmd.Start())
 	p.t.Cleanup(func() {
@@ -104,9 +77,9 @@ func (p *pod) start() {
 			p.t.Log(log)
 		}
 	})
-	log.await(p.t, `acp: listening`)
+	log.Await(p.t, `acp: listening`)
 	p.boot = wire.ChallengeAnswer{}
-	p.call(wire.ChallengePath, wire.ChallengeRequest{APIVersion: wire.APIVersion, Target: wire.Target{Name: p.name, UID: podUID}}, &p.boot)
+	p.call(wire.ChallengePath, wire.ChallengeRequest{APIVersion: wire.APIVersion, Target: wire.Target{Name: p.Identity.PodName, UID: podUID}}, &p.boot)
 }
 
 func (p *pod) kill() {
@@ -121,7 +94,7 @@ func (p *pod) said(pattern string) string {
 	p.mu.Lock()
 	log := p.log
 	p.mu.Unlock()
-	return log.await(p.t, pattern)
+	return log.Await(p.t, pattern)
 }
 
 // call sends one authenticated POST.
@@ -129,22 +102,11 @@ func (p *pod) call(target string, body, into any) {
 	p.t.Helper()
 	encoded, err := wire.Encode(body)
 	require.NoError(p.t, err)
-	nonce, err := challenge.New(rand.Reader)
+	r, signed, err := p.Sign(p.t.Context(), http.MethodPost, "https://"+p.said(`delivery: listening"? addr=(\S+)`), target, p.boot.Boot, encoded)
 	require.NoError(p.t, err)
-	asked := challenge.Request{Method: http.MethodPost, Target: target, PodName: p.name, PodUID: podUID, Boot: p.boot.Boot, Challenge: nonce, Body: encoded}
-	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, "https://"+p.said(`delivery: listening"? addr=(\S+)`)+target, bytes.NewReader(encoded))
+	response, err := (&http.Transport{DisableKeepAlives: true, TLSClientConfig: pinned.Client(p.Keys)}).RoundTrip(r)
 	require.NoError(p.t, err)
-	r.Host = p.name
-	r.Header.Set(wire.HeaderChallenge, nonce)
-	r.Header.Set(wire.HeaderProof, p.keys.Proof(asked))
-	r.Header.Set("Content-Type", "application/json")
-	if asked.Boot != "" {
-		r.Header.Set(wire.HeaderBoot, asked.Boot)
-	}
-	response, err := (&http.Transport{DisableKeepAlives: true, TLSClientConfig: pinned.Client(p.keys)}).RoundTrip(r)
-	require.NoError(p.t, err)
-	defer func() { _ = response.Body.Close() }()
-	got, err := io.ReadAll(response.Body)
+	got, err := p.Verified(signed, response)
 	require.NoError(p.t, err)
 	require.Less(p.t, response.StatusCode, 300, "%s", got)
 	if into != nil {
@@ -158,12 +120,12 @@ func (p *pod) deliver(name string, directives ...string) *hearthv1.AgentRun {
 	uid := name + "-uid"
 	p.call(wire.RunsPath, wire.DeliveryRequest{
 		APIVersion: wire.APIVersion, Run: wire.RunRef{Namespace: "team", Name: name, UID: uid}, Attempt: 1,
-		Target: wire.Target{Name: p.name, UID: podUID}, Journal: p.boot.Journal, Goal: strings.Join(directives, " ;; "),
+		Target: wire.Target{Name: p.Identity.PodName, UID: podUID}, Journal: p.boot.Journal, Goal: strings.Join(directives, " ;; "),
 	}, nil)
 	run := &hearthv1.AgentRun{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, UID: types.UID(uid)}}
 	run.Spec.AgentRef.Name, run.Spec.Delivery = "reviewer", &hearthv1.DeliverySpec{Port: 4100}
-	run.Status.Phase, run.Status.PodName, run.Status.PodUID = hearthv1.PhaseRunning, p.name, podUID
-	run.Status.Delivery = &hearthv1.DeliveryStatus{Attempt: 1, PodName: p.name, PodUID: podUID}
+	run.Status.Phase, run.Status.PodName, run.Status.PodUID = hearthv1.PhaseRunning, p.Identity.PodName, podUID
+	run.Status.Delivery = &hearthv1.DeliveryStatus{Attempt: 1, PodName: p.Identity.PodName, PodUID: podUID}
 	return run
 }
 
@@ -246,7 +208,7 @@ func (p *pod) Log(context.Context, forward.Pod) (io.ReadCloser, error) {
 // watcher is somebody who follows a run.
 type watcher struct {
 	t       *testing.T
-	out     *text
+	out     *process.Output
 	changes chan Change
 	ended   chan struct{}
 	run     *hearthv1.AgentRun
@@ -256,7 +218,7 @@ type watcher struct {
 
 func watch(t *testing.T, p Endpoint, run *hearthv1.AgentRun, change func(*Follower)) *watcher {
 	t.Helper()
-	w := &watcher{t: t, out: newText(), changes: make(chan Change), ended: make(chan struct{})}
+	w := &watcher{t: t, out: process.NewOutput(), changes: make(chan Change), ended: make(chan struct{})}
 	f := &Follower{Endpoint: p, Access: forward.Watch, Screen: page{Writer: w.out}, View: view.Config{}, RetryFor: patience, Changes: w.changes}
 	if change != nil {
 		change(f)
@@ -271,7 +233,7 @@ func watch(t *testing.T, p Endpoint, run *hearthv1.AgentRun, change func(*Follow
 	return w
 }
 
-func (w *watcher) see(pattern string) { w.t.Helper(); w.out.await(w.t, pattern) }
+func (w *watcher) see(pattern string) { w.t.Helper(); w.out.Await(w.t, pattern) }
 
 func (w *watcher) tell(c Change) {
 	w.t.Helper()
@@ -304,49 +266,6 @@ func (w *watcher) said() string {
 		}
 	}
 	return strings.Join(out, "")
-}
-
-// text is what somebody writes, and waits for what is to come.
-type text struct {
-	mu      sync.Mutex
-	all     strings.Builder
-	changed chan struct{}
-}
-
-func newText() *text { return &text{changed: make(chan struct{})} }
-
-func (l *text) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	close(l.changed)
-	l.changed = make(chan struct{})
-	return l.all.Write(p)
-}
-
-func (l *text) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
-}
-
-func (l *text) await(t *testing.T, pattern string) string {
-	t.Helper()
-	re := regexp.MustCompile(pattern)
-	timeout := time.After(patience)
-	for {
-		l.mu.Lock()
-		changed := l.changed
-		l.mu.Unlock()
-		if found := re.FindAllStringSubmatch(l.String(), -1); len(found) > 0 {
-			last := found[len(found)-1]
-			return last[len(last)-1]
-		}
-		select {
-		case <-changed:
-		case <-timeout:
-			require.Fail(t, "it never said "+pattern, l.String())
-		}
-	}
 }
 
 // gate is a file that an agent waits for.

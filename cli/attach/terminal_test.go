@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hearthdev/hearth/cli/forward"
+	"github.com/hearthdev/hearth/test/process"
 )
 
 // tty is a terminal: what a person types goes in at the person's end, and what is shown comes out there.
@@ -20,7 +21,7 @@ type tty struct {
 	t      *testing.T
 	person *os.File
 	ours   *os.File
-	shown  *text
+	shown  *process.Output
 }
 
 func newTTY(t *testing.T) *tty {
@@ -37,7 +38,7 @@ func newTTY(t *testing.T) *tty {
 	}))
 	ours, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(t, err)
-	y := &tty{t: t, person: person, ours: ours, shown: newText()}
+	y := &tty{t: t, person: person, ours: ours, shown: process.NewOutput()}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -83,22 +84,22 @@ func TestAKeyAnswersAQuestion(t *testing.T) {
 	screen, restore := y.open(t.Context())
 	run := p.deliver("review-1", "say: one", g.wait(), "permit: reject_once,allow_once", "permit: allow_once", "say: well")
 	w := watch(t, p, run, func(f *Follower) { f.Access, f.Screen = forward.Steer, screen })
-	y.shown.await(t, `one`)
+	y.shown.Await(t, `one`)
 	y.press("1") // no question yet: the beginning of a line
 	y.press("\x7f")
-	y.shown.await(t, `1\x1b\[D `) // both were read
+	y.shown.Await(t, `1\x1b\[D `) // both were read
 	g.open()
-	y.shown.await(t, `\[question\] may the agent`)
-	y.shown.await(t, `1-2\? `)
+	y.shown.Await(t, `\[question\] may the agent`)
+	y.shown.Await(t, `1-2\? `)
 	y.press("9\x7f2")
-	y.shown.await(t, `\[answer\] allow_once \(allow_once\)`)
-	y.shown.await(t, `1-1\? `)
+	y.shown.Await(t, `\[answer\] allow_once \(allow_once\)`)
+	y.shown.Await(t, `1-1\? `)
 	p.cut() // the question comes again, under another id
-	y.shown.await(t, `elsewhere, or it is not waited for any more`)
-	y.shown.await(t, `(?s)not waited for any more.*1-1\? `)
+	y.shown.Await(t, `elsewhere, or it is not waited for any more`)
+	y.shown.Await(t, `(?s)not waited for any more.*1-1\? `)
 	y.press("1")
-	y.shown.await(t, `well`)
-	y.shown.await(t, `ended: Succeeded`)
+	y.shown.Await(t, `well`)
+	y.shown.Await(t, `ended: Succeeded`)
 	w.tell(recorded(run))
 	require.NoError(t, w.end())
 	restore()
@@ -122,7 +123,7 @@ func TestTheTerminalIsGivenBack(t *testing.T) {
 		screen, restore := y.open(t.Context())
 		assert.NotEqual(t, before, y.state(), "it is raw")
 		w := watch(t, p, run, func(f *Follower) { f.Access, f.Screen = forward.Steer, screen })
-		y.shown.await(t, `one`)
+		y.shown.Await(t, `one`)
 		leave(y, w)
 		err := w.end()
 		require.Error(t, err, name)
@@ -153,7 +154,7 @@ func TestWhatIsPastedIsNoAnswer(t *testing.T) {
 	screen, restore := y.open(t.Context())
 	defer restore()
 	screen.Ask(Asked{Number: 7, Keys: 3})
-	y.shown.await(t, `1-3\? `)
+	y.shown.Await(t, `1-3\? `)
 	y.press("\x1b[200~2\x1b[201~\r")
 	in := <-screen.Inputs()
 	assert.Equal(t, Input{Line: "2"}, in)
@@ -171,10 +172,10 @@ func TestAtATerminalLinesAreShownWhole(t *testing.T) {
 		_, err := screen.Write([]byte(piece))
 		require.NoError(t, err)
 	}
-	y.shown.await(t, `begun and ended\r\n`)
+	y.shown.Await(t, `begun and ended\r\n`)
 	_, err := screen.Write([]byte(strings.Repeat(" word", 30)))
 	require.NoError(t, err)
-	y.shown.await(t, `not word`)
+	y.shown.Await(t, `not word`)
 }
 
 // Something without a space or an end is shown all the same, and what waits to be shown has a bound.
@@ -187,10 +188,10 @@ func TestAWordWithoutEndIsShownInPieces(t *testing.T) {
 		require.NoError(t, err)
 		require.LessOrEqual(t, len(screen.(*terminal).open), maxWord)
 	}
-	y.shown.await(t, `éééé`)
+	y.shown.Await(t, `éééé`)
 	_, err := screen.Write([]byte("\n" + strings.Repeat("x", 200) + " and more"))
 	require.NoError(t, err)
-	y.shown.await(t, `x\r\n`)
+	y.shown.Await(t, `x\r\n`)
 	assert.True(t, utf8.ValidString(y.shown.String()))
 	assert.NotRegexp(t, `\x1b(\[\d?)?\r`, y.shown.String(), "no style is torn")
 }

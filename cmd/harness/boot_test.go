@@ -22,13 +22,14 @@ import (
 	"github.com/hearthdev/hearth/challenge"
 	"github.com/hearthdev/hearth/delivery/journal"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/test/process"
 )
 
 // assembled is a harness without delivery, and its log.
-func assembled(t *testing.T) (*harness, *lines) {
+func assembled(t *testing.T) (*harness, *process.Output) {
 	t.Helper()
-	p, log := newPlace(t), newLines()
-	cfg, err := parseServe([]string{"--acp-listen=127.0.0.1:0", "--delivery-listen=127.0.0.1:0", "--metrics-listen=off", "--data-dir=" + p.dir, "--", p.command[0]}, nil)
+	p, log := newPlace(t), process.NewOutput()
+	cfg, err := parseServe([]string{"--acp-listen=127.0.0.1:0", "--delivery-listen=127.0.0.1:0", "--metrics-listen=off", "--data-dir=" + p.Dir, "--", p.command[0]}, nil)
 	require.NoError(t, err)
 	told := slog.New(slog.NewTextHandler(log, nil))
 	h := newHarness(cfg, told, newSignals(t.Context(), nil, told))
@@ -59,14 +60,14 @@ func TestAnAgentThatAnswersFirstWaitsForTheRest(t *testing.T) {
 	h, log := assembled(t)
 	signals, rest, ended := make(chan os.Signal, 2), make(chan error), make(chan error, 1)
 	go func() { ended <- h.stand(t.Context(), signals, func() error { return <-rest }) }()
-	pid, err := strconv.Atoi(log.await(t, `agent: ready.* pid=(\d+)`))
+	pid, err := strconv.Atoi(log.Await(t, `agent: ready.* pid=(\d+)`))
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	log.await(t, "agent: ended")
-	log.awaitNth(t, "agent: ready", 2)
+	log.Await(t, "agent: ended")
+	log.AwaitNth(t, "agent: ready", 2)
 	assert.NotContains(t, log.String(), "acp: ", "the first would have opened it before it ended")
 	rest <- nil
-	assert.False(t, refuses(t, log.await(t, `acp: listening"? addr=(\S+)`)))
+	assert.False(t, refuses(t, log.Await(t, `acp: listening"? addr=(\S+)`)))
 	signals <- os.Interrupt
 	require.NoError(t, <-ended, log.String())
 }
@@ -83,7 +84,7 @@ func TestAnAgentCannotTakeThePortsOfItsHarness(t *testing.T) {
 			p := newPlace(t)
 			p.slowJournal()
 			p.command = append(p.command, "serve", address)
-			p.start(flag+"="+address).log.await(t, address+": bind: address already in use")
+			p.start(flag+"="+address).log.Await(t, address+": bind: address already in use")
 		})
 	}
 }
@@ -91,7 +92,7 @@ func TestAnAgentCannotTakeThePortsOfItsHarness(t *testing.T) {
 // slowJournal has the next boot wait for its journal until somebody writes to that file; then it cannot be read.
 func (p *place) slowJournal() (file string) {
 	p.t.Helper()
-	file = filepath.Join(p.dir, "journal.db")
+	file = filepath.Join(p.Dir, "journal.db")
 	require.NoError(p.t, unix.Mkfifo(file, 0o600))
 	return file
 }
@@ -117,7 +118,7 @@ func TestTheLockOutlivesTheAgent(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, f.Close())
 			} else {
-				b.log.await(t, "delivery: listening")
+				b.log.Await(t, "delivery: listening")
 				b.signal(syscall.SIGTERM)
 			}
 			sign("asked")
@@ -149,12 +150,12 @@ func TestABootThatCannotBeOpenedStartsNothing(t *testing.T) {
 	broken := errors.New("something else cannot be opened")
 	var told *toldOf
 	err = h.stand(t.Context(), make(chan os.Signal), func() error {
-		pid, err := strconv.Atoi(log.await(t, `agent: ready.* pid=(\d+)`))
+		pid, err := strconv.Atoi(log.Await(t, `agent: ready.* pid=(\d+)`))
 		require.NoError(t, err)
 		require.NoError(t, h.open(t.Context(), locked, who, nil))
 		told = &toldOf{deliverer: h.server, closing: func() { // an agent that is announced at all is announced before its end
 			assert.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-			log.await(t, "agent: ended")
+			log.Await(t, "agent: ended")
 		}}
 		h.server = told
 		return broken
@@ -187,7 +188,7 @@ func TestWhatCannotBeOpenedEndsTheAgentToo(t *testing.T) {
 	h, log := assembled(t)
 	broken, pid := errors.New("the journal cannot be read"), ""
 	err := h.stand(t.Context(), make(chan os.Signal), func() error {
-		pid = log.await(t, `agent: ready.* pid=(\d+)`)
+		pid = log.Await(t, `agent: ready.* pid=(\d+)`)
 		return broken
 	})
 	require.ErrorIs(t, err, broken)

@@ -26,7 +26,7 @@ func TestADeliveredRunKeepsItsBudget(t *testing.T) {
 	} {
 		require.Equal(t, http.StatusAccepted, b.call(http.MethodPost, wire.RunsPath, wire.DeliveryRequest{
 			APIVersion: wire.APIVersion, Run: wire.RunRef{Namespace: "team", Name: run, UID: run}, Attempt: 1,
-			Target: wire.Target{Name: b.pod.PodName, UID: b.pod.PodUID}, Journal: b.boot.Journal, Goal: c.goal,
+			Target: wire.Target{Name: b.Identity.PodName, UID: b.Identity.PodUID}, Journal: b.boot.Journal, Goal: c.goal,
 			Limits: &wire.Limits{Tokens: &tokens, Cost: &wire.Cost{Amount: "0.50", Currency: "USD"}},
 		}, nil))
 		e := b.until(run, wire.StateFinished).Envelope

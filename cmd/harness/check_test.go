@@ -72,7 +72,7 @@ func TestCheckFindsNothingWrongWithAGoodSetup(t *testing.T) {
 		for _, point := range points {
 			assert.NotEqual(t, check.Failed, point.State, "%s: %+v", name, point)
 		}
-		assert.Contains(t, points["identity"].Found, "Pod team/"+p.pod.PodName)
+		assert.Contains(t, points["identity"].Found, "Pod team/"+p.Identity.PodName)
 		assert.Contains(t, points["secrets"].Found, "OPENAI_API_KEY")
 		assert.Contains(t, points["initialize"].Found, "scripted 1.0.0")
 		assert.Contains(t, points["session"].Found, "and closed")
@@ -92,7 +92,7 @@ func TestCheckFindsNothingWrongWithAGoodSetup(t *testing.T) {
 	require.NoError(t, beside.Process.Kill())
 	_ = beside.Wait()
 
-	left, err := filepath.Glob(filepath.Join(p.dir, "*"))
+	left, err := filepath.Glob(filepath.Join(p.Dir, "*"))
 	require.NoError(t, err)
 	assert.Empty(t, left, "the data directory is as it was")
 }

@@ -111,7 +111,7 @@ func TestWhoWatchesStaysThroughADrain(t *testing.T) {
 	require.Equal(t, http.StatusOK, response.StatusCode)
 
 	b.signal(syscall.SIGTERM)
-	b.log.await(t, "acp: closed")
+	b.log.Await(t, "acp: closed")
 	assert.True(t, refuses(t, former))
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
 	viewer.until(`"last"`)
@@ -152,7 +152,7 @@ func TestClientsGoWithTheirAgent(t *testing.T) {
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
 	viewer.until(`"goodbye"`)
 	assert.Equal(t, websocket.StatusServiceRestart, viewer.closed())
-	b.log.awaitNth(t, `acp: listening`, 2)
+	b.log.AwaitNth(t, `acp: listening`, 2)
 	b.attach(viewKey)
 }
 

@@ -133,7 +133,7 @@ func TestALockedJournalNamesItsPath(t *testing.T) {
 	other.command = []string{"sh", "-c", `touch "$0"; exec sleep 60`, started}
 	second := other.start()
 	assert.Equal(t, 1, second.code())
-	assert.Contains(t, second.log.String(), filepath.Join(p.dir, "journal.lock")+" is held by another harness")
+	assert.Contains(t, second.log.String(), filepath.Join(p.Dir, "journal.lock")+" is held by another harness")
 	assert.NoFileExists(t, started, "no agent of the second was ever in the directory")
 	first.challenge() // undisturbed
 	first.kill()

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/hearthdev/hearth/challenge"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/standing"
 	"github.com/hearthdev/hearth/test/agent/agenttest"
+	"github.com/hearthdev/hearth/test/process"
 )
 
 // effects counts how often the agent was given each goal.
@@ -45,7 +45,7 @@ func TestAHarnessBootsInOrderAndCarriesOutAGoal(t *testing.T) {
 	assert.Less(t, strings.Index(text, "delivery: listening"), strings.Index(text, "acp: listening"))
 	assert.Less(t, strings.Index(text, "agent: ready"), strings.Index(text, "acp: listening"))
 	assert.Equal(t, wire.AgentReady, b.boot.Agent.State)
-	assert.Equal(t, p.pod, b.boot.Identity)
+	assert.Equal(t, p.Identity, b.boot.Identity)
 
 	response, err := http.Get("http://" + b.acp() + "/healthz") //nolint:noctx,gosec // loopback
 	require.NoError(t, err)
@@ -79,7 +79,7 @@ func TestAnAgentThatDoesNotSpeakLeaves4000ClosedAnd4100Open(t *testing.T) {
 				p.command = agent.command
 			}
 			b := p.start("--start-timeout=500ms")
-			b.log.await(t, agent.says)
+			b.log.Await(t, agent.says)
 			assert.NotContains(t, b.log.String(), "acp: listening")
 			b.challenge()
 			var problem wire.Problem
@@ -92,16 +92,16 @@ func TestAnAgentThatDoesNotSpeakLeaves4000ClosedAnd4100Open(t *testing.T) {
 func TestWithoutARootSecretTheHarnessServesWithoutDelivery(t *testing.T) {
 	p := newPlace(t)
 	b := &booted{place: p}
-	cmd := exec.CommandContext(t.Context(), binary, append([]string{"serve", "--acp-listen=127.0.0.1:0", "--data-dir=" + p.dir, "--"}, p.command...)...)
+	cmd := exec.CommandContext(t.Context(), binary, append([]string{"serve", "--acp-listen=127.0.0.1:0", "--data-dir=" + p.Dir, "--"}, p.command...)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
-	b.log = newLines()
+	b.log = process.NewOutput()
 	cmd.Stderr = b.log
 	require.NoError(t, cmd.Start())
 	assert.False(t, refuses(t, b.acp()))
 	assert.NotContains(t, b.log.String(), "delivery: listening")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait(), b.log.String())
-	assert.NoFileExists(t, filepath.Join(p.dir, "journal.db"))
+	assert.NoFileExists(t, filepath.Join(p.Dir, "journal.db"))
 }
 
 // Rows 15, 16, 17: SIGKILL with one attempt finished, one running and one only accepted.
@@ -141,13 +141,13 @@ func TestATornJournalIsAnotherJournal(t *testing.T) {
 	b.accepted("run", "say: lost", wire.StateFinished)
 	journal := b.boot.Journal
 	b.kill()
-	file := filepath.Join(p.dir, "journal.db")
+	file := filepath.Join(p.Dir, "journal.db")
 	info, err := os.Stat(file)
 	require.NoError(t, err)
 	require.NoError(t, os.Truncate(file, info.Size()/2))
 	b = p.ready()
 	assert.NotEqual(t, journal, b.boot.Journal)
-	b.log.await(t, `level=ERROR msg="the journal file was damaged`)
+	b.log.Await(t, `level=ERROR msg="the journal file was damaged`)
 	var problem wire.Problem
 	assert.Equal(t, http.StatusNotFound, b.call(http.MethodGet, wire.RunsPath+"/run?attempt=1", nil, &problem))
 	assert.Equal(t, b.boot.Journal, problem.Journal)
@@ -162,9 +162,9 @@ func TestAnAgentThatDiesIsReplacedAndDeliveryStays(t *testing.T) {
 	b.accepted("run", "die:", wire.StateFinished)
 	e := b.attempt("run").Envelope
 	assert.Equal(t, wire.ReasonAgentCrashed, e.Reason, e.Message)
-	b.log.await(t, `acp: closed`)
+	b.log.Await(t, `acp: closed`)
 	assert.True(t, refuses(t, former))
-	b.log.awaitNth(t, `acp: listening`, 2)
+	b.log.AwaitNth(t, `acp: listening`, 2)
 	b.challenge()
 	assert.Equal(t, boot, b.boot.Boot, "the same boot")
 	b.accepted("next", "say: back", wire.StateFinished)
@@ -211,7 +211,7 @@ func TestWhatDoesNotEndIsCancelledByASecondSIGTERMOrTheLimit(t *testing.T) {
 			b := newPlace(t).ready("--drain=" + drain)
 			b.accepted("run", "mute:", wire.StateRunning)
 			b.signal(syscall.SIGTERM)
-			b.log.await(t, "draining")
+			b.log.Await(t, "draining")
 			if name == "second signal" {
 				b.signal(syscall.SIGTERM)
 			}
@@ -247,7 +247,7 @@ func TestTheRootSecretIsOutOfTheAgentsReach(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, os.RemoveAll(root)) })
 		require.NoError(t, os.Chown(root, nobody, nobody))
-		p.dir, p.effects = filepath.Join(root, "data"), filepath.Join(root, "effects")
+		p.Dir, p.effects = filepath.Join(root, "data"), filepath.Join(root, "effects")
 		for _, dir := range []string{filepath.Dir(binary), filepath.Dir(p.command[0])} {
 			require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // nobody starts what is in it
 		}
@@ -258,9 +258,9 @@ func TestTheRootSecretIsOutOfTheAgentsReach(t *testing.T) {
 	e := b.attempt("run").Envelope
 	require.NotNil(t, e.Output, e.Message)
 	assert.NotContains(t, e.Output.Value, "secret")
-	assert.Contains(t, e.Output.Value, p.pod.PodName)
+	assert.Contains(t, e.Output.Value, p.Identity.PodName)
 
-	pid := b.log.await(t, `agent: ready.* pid=(\d+)`)
+	pid := b.log.Await(t, `agent: ready.* pid=(\d+)`)
 	environ, err := os.ReadFile("/proc/" + pid + "/environ")
 	require.NoError(t, err)
 	assert.NotContains(t, string(environ), token)
@@ -282,7 +282,7 @@ func TestTheRootSecretIsOutOfTheAgentsReach(t *testing.T) {
 		asRoot := newPlace(t).ready()
 		assert.Contains(t, asRoot.log.String(), "running as root")
 	}
-	files, err := filepath.Glob(filepath.Join(p.dir, "*"))
+	files, err := filepath.Glob(filepath.Join(p.Dir, "*"))
 	require.NoError(t, err)
 	for _, f := range files {
 		if info, err := os.Stat(f); err == nil && info.Mode().IsRegular() {
@@ -296,15 +296,15 @@ func TestTheRootSecretIsOutOfTheAgentsReach(t *testing.T) {
 // A listener that broke is not open: the harness ends with the reason instead of standing there unready for ever.
 func TestABrokenListenerOn4000EndsTheHarness(t *testing.T) {
 	p := newPlace(t)
-	log := newLines()
-	cfg, err := parseServe([]string{"--acp-listen=127.0.0.1:0", "--data-dir=" + p.dir, "--", p.command[0]}, nil)
+	log := process.NewOutput()
+	cfg, err := parseServe([]string{"--acp-listen=127.0.0.1:0", "--data-dir=" + p.Dir, "--", p.command[0]}, nil)
 	require.NoError(t, err)
 	told := slog.New(slog.NewTextHandler(log, nil))
 	h := newHarness(cfg, told, newSignals(t.Context(), nil, told))
 	require.NoError(t, h.assemble(t.Context(), nil, nil))
 	ended := make(chan error, 1)
 	go func() { ended <- h.stand(t.Context(), make(chan os.Signal), func() error { return nil }) }()
-	address := log.await(t, `acp: listening"? addr=(\S+)`)
+	address := log.Await(t, `acp: listening"? addr=(\S+)`)
 	breakListener(t, address)
 	select {
 	case err := <-ended:
@@ -335,17 +335,15 @@ func breakListener(t *testing.T, address string) {
 // SPEC.md, Harness: three failed starts in a row, while no agent ever stood, end the harness with a message, and the delivery listener with it.
 func TestAnAgentThatNeverStartsEndsTheHarness(t *testing.T) {
 	p := newPlace(t)
-	log := newLines()
-	keys, err := challenge.Derive([]byte(token), podUID)
-	require.NoError(t, err)
-	cfg, err := parseServe([]string{"--acp-listen=127.0.0.1:0", "--delivery-listen=127.0.0.1:0", "--metrics-listen=off", "--data-dir=" + p.dir, "--", "/bin/false"}, nil)
+	log := process.NewOutput()
+	cfg, err := parseServe([]string{"--acp-listen=127.0.0.1:0", "--delivery-listen=127.0.0.1:0", "--metrics-listen=off", "--data-dir=" + p.Dir, "--", "/bin/false"}, nil)
 	require.NoError(t, err)
 	told := slog.New(slog.NewTextHandler(log, nil))
 	h := newHarness(cfg, told, newSignals(t.Context(), nil, told))
 	require.NoError(t, h.assemble(t.Context(), nil, nil))
 	locked, err := h.lockJournal()
 	require.NoError(t, err)
-	who := &credentials{identity: p.pod, keys: keys}
+	who := &credentials{identity: p.Identity, keys: p.Keys}
 	require.NoError(t, h.bind(t.Context(), who, nil))
 	h.agents.pool, err = standing.New(standing.Config{
 		Command: cfg.command, DataDir: cfg.dataDir, Concurrency: 1, Permissions: cfg.permissions, Log: h.log, Now: time.Now,
@@ -357,7 +355,7 @@ func TestAnAgentThatNeverStartsEndsTheHarness(t *testing.T) {
 	})
 	require.NoError(t, locked.Close())
 	require.ErrorContains(t, err, "3 times in a row")
-	address := log.await(t, `delivery: listening"? addr=(\S+)`)
+	address := log.Await(t, `delivery: listening"? addr=(\S+)`)
 	assert.True(t, refuses(t, address))
 	assert.Contains(t, log.String(), "agent: start failed")
 }

@@ -19,7 +19,7 @@ func TestDeliveriesOfAStandingSessionRemember(t *testing.T) {
 	p := newPlace(t)
 	p.session, p.env = wire.SessionStanding, []string{"AGENT_MEMORY=" + t.TempDir()}
 	b := p.ready("--session=Standing")
-	assert.FileExists(t, filepath.Join(p.dir, "standing.json"), "it is kept ready")
+	assert.FileExists(t, filepath.Join(p.Dir, "standing.json"), "it is kept ready")
 	answered := func(run, goal string) wire.Envelope {
 		b.accepted(run, goal, wire.StateFinished)
 		e := b.attempt(run).Envelope
@@ -33,7 +33,7 @@ func TestDeliveriesOfAStandingSessionRemember(t *testing.T) {
 
 	pid := agenttest.Effects(t, p.effects)[1].PID
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	b.log.awaitNth(t, `acp: listening`, 2)
+	b.log.AwaitNth(t, `acp: listening`, 2)
 	third := answered("third", "recall:")
 	assert.Equal(t, "say: one|recall:", third.Output.Value, "and nothing of what the agent repeated when it was loaded")
 

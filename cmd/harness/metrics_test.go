@@ -44,7 +44,7 @@ func (b *booted) scrape(accept string) string {
 
 func (b *booted) metrics() string {
 	b.t.Helper()
-	return b.log.await(b.t, `metrics: listening"? addr=(\S+)`)
+	return b.log.Await(b.t, `metrics: listening"? addr=(\S+)`)
 }
 
 // series are the values of a scrape by name and labels, as written.
@@ -126,7 +126,7 @@ func TestEveryMetricMovesAsTheTableSays(t *testing.T) {
 	assert.Equal(t, 1, b.series()[`hearth_delivery_requests_total{code="202",endpoint="cancel"}`])
 
 	b.accepted("run-four", "die:", wire.StateFinished)
-	b.log.awaitNth(t, `acp: listening`, 2)
+	b.log.AwaitNth(t, `acp: listening`, 2)
 	assert.Equal(t, 1, b.series()[`hearth_turns_total{outcome="Failed",reason="AgentCrashed"}`])
 	assert.Equal(t, 1, b.series()["hearth_agent_restarts_total"])
 	assert.Equal(t, 1, b.series()["hearth_agent_up"])
@@ -134,7 +134,7 @@ func TestEveryMetricMovesAsTheTableSays(t *testing.T) {
 	b.table()
 	text := b.scrape("")
 	require.NoError(t, exposition.Keep("harness", text))
-	for _, secret := range []string{"run-", p.pod.PodName, podUID, p.pod.Namespace + `"`, b.attempt("run-four").Session, "fine", "later"} {
+	for _, secret := range []string{"run-", p.Identity.PodName, podUID, p.Identity.Namespace + `"`, b.attempt("run-four").Session, "fine", "later"} {
 		assert.NotContains(t, strings.ReplaceAll(text, "hearth_harness_runs", ""), secret)
 	}
 }
@@ -247,7 +247,7 @@ func TestATurnIsAnExemplarOfItsTrace(t *testing.T) {
 	b.accepted("sampled", "say: two", wire.StateFinished)
 	assert.Contains(t, b.scrape(open), `# {trace_id="`+strings.Repeat("b", 32)+`"}`)
 	assert.NotContains(t, b.scrape(""), "trace_id", "the text format has no exemplars")
-	b.log.await(t, `msg=finished namespace=team run=review-sampled runUID=sampled attempt=1 trace_id=`+strings.Repeat("b", 32)+` outcome=Succeeded`)
+	b.log.Await(t, `msg=finished namespace=team run=review-sampled runUID=sampled attempt=1 trace_id=`+strings.Repeat("b", 32)+` outcome=Succeeded`)
 }
 
 func TestAOneShotRunServesItsMetrics(t *testing.T) {
@@ -276,7 +276,7 @@ func TestAHarnessWorksWithoutItsMetrics(t *testing.T) {
 				assert.NotContains(t, b.log.String(), "metrics")
 				return
 			}
-			b.log.await(t, says)
+			b.log.Await(t, says)
 		})
 	}
 }

@@ -24,7 +24,7 @@ import (
 func (p *place) olderEnviron() []string {
 	return append([]string{
 		"PATH=" + os.Getenv("PATH"), "KONTEXT_DELIVERY_TOKEN=" + token, "KONTEXT_GOAL=Stand by.", "KONTEXT_AGENT_NAME=reviewer",
-		"HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_METRICS_LISTEN=127.0.0.1:0", "HEARTH_KONTEXT_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + p.dir,
+		"HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_METRICS_LISTEN=127.0.0.1:0", "HEARTH_KONTEXT_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + p.Dir,
 		"AGENT_EFFECTS_FILE=" + p.effects, "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
 	}, p.env...)
 }
@@ -39,7 +39,7 @@ func newOlderPlace(t *testing.T) *place {
 func (p *place) readyOlder(args ...string) *booted {
 	p.t.Helper()
 	b := p.start(args...)
-	b.log.await(p.t, `acp: listening`)
+	b.log.Await(p.t, `acp: listening`)
 	return b
 }
 
@@ -55,12 +55,12 @@ type ended struct {
 func (b *booted) post(ctx context.Context, run, goal string) ended {
 	body, err := wire.Encode(kontext.Request{
 		APIVersion: kontext.APIVersion, Run: wire.RunRef{Namespace: "team", Name: "review-" + run, UID: run},
-		Target: wire.Target{Name: b.pod.PodName, UID: podUID}, Goal: goal,
+		Target: wire.Target{Name: b.Identity.PodName, UID: podUID}, Goal: goal,
 	})
 	require.NoError(b.t, err)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.delivery()+kontext.Path, bytes.NewReader(body))
 	require.NoError(b.t, err)
-	r.Host = b.pod.PodName
+	r.Host = b.Identity.PodName
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set(kontext.HeaderChallenge, "a-challenge")
@@ -170,7 +170,7 @@ func TestACallerThatLeavesCancelsItsTurn(t *testing.T) {
 	appears(t, gate)
 	leave()
 	require.Error(t, (<-end).again)
-	b.log.await(t, "nobody waits for the run any more: stopped")
+	b.log.Await(t, "nobody waits for the run any more: stopped")
 	assert.Equal(t, "Cancelled", b.post(t.Context(), "run", goal).result.Error.Code)
 	assert.Equal(t, 1, p.effectsOf(goal))
 }
@@ -184,7 +184,7 @@ func TestSIGTERMAnswersTheOlderContract(t *testing.T) {
 	end, _ := b.posted("run", "touch: "+begun+" ;; wait: "+gate+" ;; say: in time")
 	appears(t, begun)
 	b.signal(syscall.SIGTERM)
-	b.log.await(t, "draining")
+	b.log.Await(t, "draining")
 	require.Error(t, b.post(t.Context(), "more", "say: more").again)
 	require.NoError(t, os.WriteFile(gate, nil, 0o600))
 	assert.Equal(t, kontext.Succeeded, (<-end).result.Outcome)
@@ -198,7 +198,7 @@ func TestWithoutAnAgentTheOlderContractsCallersComeAgain(t *testing.T) {
 	p := newOlderPlace(t)
 	p.env = []string{"AGENT_START=mute"}
 	b := p.start("--start-timeout=500ms")
-	b.log.await(t, "no answer within 500ms")
+	b.log.Await(t, "no answer within 500ms")
 	require.Error(t, b.post(t.Context(), "run", "say: never").again)
 	assert.NotContains(t, b.log.String(), "acp: listening")
 }

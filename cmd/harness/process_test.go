@@ -1,20 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
-	"io"
 	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,58 +17,37 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/hearthdev/hearth/challenge"
 	"github.com/hearthdev/hearth/challenge/pinned"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/test/agent/agenttest"
+	"github.com/hearthdev/hearth/test/process"
 )
 
 const (
-	patience = time.Minute // for a condition that comes when it comes
-	podUID   = "pod-uid-1"
-	token    = "secret-root-0123456789-0123456789-0123456789"
+	patience = process.Patience
+	podUID   = process.PodUID
+	token    = process.Token
 )
 
 var binary string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "hearth-harness-")
-	if err != nil {
-		panic(err)
-	}
-	binary = filepath.Join(dir, "harness")
-	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		panic(string(out))
-	}
-	code := m.Run()
-	agenttest.Remove()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { process.Main(m, &binary) }
 
 // place is where harnesses of one test boot one after the other: a Pod.
 type place struct {
-	t            *testing.T
-	dir, effects string
-	keys         challenge.Keys
-	pod          wire.Identity
-	command      []string
-	env          []string // more of it
-	credential   *syscall.Credential
-	older        bool             // a Pod of the older contract's controller
-	session      wire.SessionMode // of what is delivered
+	process.Pod
+	t          *testing.T
+	effects    string
+	command    []string
+	env        []string // more of it
+	credential *syscall.Credential
+	older      bool             // a Pod of the older contract's controller
+	session    wire.SessionMode // of what is delivered
 }
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
-	name, err := os.Hostname()
-	require.NoError(t, err)
-	keys, err := challenge.Derive([]byte(token), podUID)
-	require.NoError(t, err)
-	return &place{
-		t: t, dir: t.TempDir(), effects: filepath.Join(t.TempDir(), "effects"), keys: keys, command: []string{agenttest.Build(t)},
-		pod: wire.Identity{Namespace: "team", PodName: name, PodUID: podUID},
-	}
+	return &place{Pod: process.NewPod(t), t: t, effects: filepath.Join(t.TempDir(), "effects"), command: []string{agenttest.Build(t)}}
 }
 
 // environ is a Pod's environment, and nothing of this test's.
@@ -81,21 +55,17 @@ func (p *place) environ() []string {
 	if p.older {
 		return p.olderEnviron()
 	}
-	return append([]string{
-		"PATH=" + os.Getenv("PATH"), "POD_NAMESPACE=" + p.pod.Namespace, "POD_NAME=" + p.pod.PodName, "POD_UID=" + p.pod.PodUID,
-		envToken + "=" + token, "HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_METRICS_LISTEN=127.0.0.1:0", "HEARTH_DELIVERY_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + p.dir,
-		"AGENT_EFFECTS_FILE=" + p.effects, "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
-	}, p.env...)
+	return append(append(p.Environ(), "AGENT_EFFECTS_FILE="+p.effects), p.env...)
 }
 
 // booted is one harness process.
 type booted struct {
 	*place
 	cmd  *exec.Cmd
-	log  *lines        // stderr, and stdout of serve
-	out  *lines        // stdout of run
-	exit chan struct{} // closed when it ended
-	err  error         // how, after exit
+	log  *process.Output // stderr, and stdout of serve
+	out  *process.Output // stdout of run
+	exit chan struct{}   // closed when it ended
+	err  error           // how, after exit
 	boot wire.ChallengeAnswer
 
 	headers http.Header // of each call, beside the contract's
@@ -105,7 +75,7 @@ type booted struct {
 
 func (p *place) start(args ...string) *booted {
 	p.t.Helper()
-	log := newLines()
+	log := process.NewOutput()
 	return p.launch(&booted{place: p, log: log, out: log, exit: make(chan struct{})}, "serve", p.environ(), args)
 }
 
@@ -139,15 +109,15 @@ func (p *place) launch(b *booted, command string, environ, args []string) *boote
 func (p *place) ready(args ...string) *booted {
 	p.t.Helper()
 	b := p.start(args...)
-	b.log.await(p.t, `acp: listening`)
+	b.log.Await(p.t, `acp: listening`)
 	b.challenge()
 	return b
 }
 
-func (b *booted) acp() string { b.t.Helper(); return b.log.await(b.t, `acp: listening"? addr=(\S+)`) }
+func (b *booted) acp() string { b.t.Helper(); return b.log.Await(b.t, `acp: listening"? addr=(\S+)`) }
 func (b *booted) delivery() string {
 	b.t.Helper()
-	return b.log.await(b.t, `delivery: listening"? addr=(\S+)`)
+	return b.log.Await(b.t, `delivery: listening"? addr=(\S+)`)
 }
 
 // kill is SIGKILL, and waits for the end.
@@ -179,33 +149,16 @@ func (b *booted) call(method, target string, body any, into any) int {
 		encoded, err = wire.Encode(body)
 		require.NoError(b.t, err)
 	}
-	nonce, err := challenge.New(rand.Reader)
+	r, signed, err := b.Sign(b.t.Context(), method, "https://"+b.delivery(), target, b.boot.Boot, encoded)
 	require.NoError(b.t, err)
-	asked := challenge.Request{Method: method, Target: target, PodName: b.pod.PodName, PodUID: b.pod.PodUID, Boot: b.boot.Boot, Challenge: nonce, Body: encoded}
-	if target == wire.ChallengePath {
-		asked.Boot = ""
-	}
-	r, err := http.NewRequestWithContext(b.t.Context(), method, "https://"+b.delivery()+target, bytes.NewReader(encoded))
-	require.NoError(b.t, err)
-	r.Host = b.pod.PodName
-	r.Header.Set(wire.HeaderChallenge, nonce)
-	r.Header.Set(wire.HeaderProof, b.keys.Proof(asked))
 	if method == http.MethodGet {
 		r.Header.Set("Prefer", "wait=30")
 	}
 	maps.Copy(r.Header, b.headers)
-	if asked.Boot != "" {
-		r.Header.Set(wire.HeaderBoot, asked.Boot)
-	}
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	response, err := (&http.Transport{DisableKeepAlives: true, TLSClientConfig: pinned.Client(b.keys)}).RoundTrip(r)
+	response, err := (&http.Transport{DisableKeepAlives: true, TLSClientConfig: pinned.Client(b.Keys)}).RoundTrip(r)
 	require.NoError(b.t, err, b.log.String())
-	defer func() { _ = response.Body.Close() }()
-	got, err := io.ReadAll(response.Body)
+	got, err := b.Verified(signed, response)
 	require.NoError(b.t, err)
-	require.True(b.t, b.keys.VerifyAnswer(asked, response.StatusCode, got, response.Header.Get(wire.HeaderAnswer)))
 	if into != nil {
 		require.NoError(b.t, wire.DecodeAnswer(got, into), "%s", got)
 	}
@@ -214,7 +167,7 @@ func (b *booted) call(method, target string, body any, into any) int {
 
 func (b *booted) challenge() {
 	b.t.Helper()
-	ask := wire.ChallengeRequest{APIVersion: wire.APIVersion, Target: wire.Target{Name: b.pod.PodName, UID: b.pod.PodUID}}
+	ask := wire.ChallengeRequest{APIVersion: wire.APIVersion, Target: wire.Target{Name: b.Identity.PodName, UID: b.Identity.PodUID}}
 	require.Equal(b.t, http.StatusOK, b.call(http.MethodPost, wire.ChallengePath, ask, &b.boot))
 }
 
@@ -223,7 +176,7 @@ func (b *booted) deliver(run, goal string, into any) int {
 	b.t.Helper()
 	return b.call(http.MethodPost, wire.RunsPath, wire.DeliveryRequest{
 		APIVersion: wire.APIVersion, Run: wire.RunRef{Namespace: "team", Name: "review-" + run, UID: run}, Attempt: 1,
-		Target: wire.Target{Name: b.pod.PodName, UID: b.pod.PodUID}, Journal: b.boot.Journal, Goal: goal, Session: b.session,
+		Target: wire.Target{Name: b.Identity.PodName, UID: b.Identity.PodUID}, Journal: b.boot.Journal, Goal: goal, Session: b.session,
 	}, into)
 }
 
@@ -264,55 +217,6 @@ func refuses(t *testing.T, address string) bool {
 		_ = conn.Close()
 	}
 	return err != nil
-}
-
-// lines is a process's output, and waits for what is to come.
-type lines struct {
-	mu      sync.Mutex
-	text    strings.Builder
-	changed chan struct{}
-}
-
-func newLines() *lines { return &lines{changed: make(chan struct{})} }
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	close(l.changed)
-	l.changed = make(chan struct{})
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-// await waits for a pattern and returns its last match's group, or the whole of it.
-func (l *lines) await(t *testing.T, pattern string) string {
-	t.Helper()
-	return l.awaitNth(t, pattern, 1)
-}
-
-func (l *lines) awaitNth(t *testing.T, pattern string, n int) string {
-	t.Helper()
-	re := regexp.MustCompile(pattern)
-	timeout := time.After(patience)
-	for {
-		l.mu.Lock()
-		changed := l.changed
-		l.mu.Unlock()
-		if found := re.FindAllStringSubmatch(l.String(), -1); len(found) >= n {
-			last := found[len(found)-1]
-			return last[len(last)-1]
-		}
-		select {
-		case <-changed:
-		case <-timeout:
-			require.Fail(t, "it never said "+pattern, l.String())
-		}
-	}
 }
 
 const tick = 5 * time.Millisecond

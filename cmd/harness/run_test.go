@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+	"github.com/hearthdev/hearth/test/process"
 )
 
 // task is the Pod of a one-shot run.
@@ -32,12 +33,12 @@ func newTask(t *testing.T, goal string) *task {
 
 func (k *task) start(args ...string) *booted {
 	k.t.Helper()
-	return k.launch(&booted{place: k.place, log: newLines(), out: newLines(), exit: make(chan struct{})}, "run", k.environ(), args)
+	return k.launch(&booted{place: k.place, log: process.NewOutput(), out: process.NewOutput(), exit: make(chan struct{})}, "run", k.environ(), args)
 }
 
 func (k *task) environ() []string {
 	return withEnv([]string{
-		"PATH=" + os.Getenv("PATH"), "POD_NAME=" + k.pod.PodName, "HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_METRICS_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + k.dir, "HEARTH_GOAL_FILE=" + k.goal,
+		"PATH=" + os.Getenv("PATH"), "POD_NAME=" + k.Identity.PodName, "HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_METRICS_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + k.Dir, "HEARTH_GOAL_FILE=" + k.goal,
 		"HEARTH_TERMINATION_LOG=" + k.left, "HEARTH_ACP_VIEW_KEY=" + token, "AGENT_EFFECTS_FILE=" + k.effects, "GOCOVERDIR=" + os.Getenv("GOCOVERDIR"),
 	}, k.env)
 }
@@ -104,7 +105,7 @@ func TestAOneShotHarnessIsReadyWhileItsAgentAnswers(t *testing.T) {
 	assert.Equal(t, 0, b.code(), b.log.String())
 	assert.True(t, refuses(t, address))
 	assert.Contains(t, b.log.String(), "acp: closed")
-	assert.Equal(t, "HEARTH_ACP_VIEW_KEY=KONVEYOR_ACP_SECRET_KEY=POD_NAME="+k.pod.PodName+"\n", b.out.String())
+	assert.Equal(t, "HEARTH_ACP_VIEW_KEY=KONVEYOR_ACP_SECRET_KEY=POD_NAME="+k.Identity.PodName+"\n", b.out.String())
 
 	mute := newTask(t, "say: x")
 	mute.env = []string{"AGENT_START=mute"}
@@ -209,7 +210,7 @@ func TestALogThatIsClosedEndsNothing(t *testing.T) {
 		reader, writer, err := os.Pipe()
 		require.NoError(t, err)
 		require.NoError(t, reader.Close())
-		b := k.launch(&booted{place: k.place, log: newLines(), out: newLines(), exit: make(chan struct{}), closed: map[string]*os.File{stream: writer}}, "run", k.environ(), nil)
+		b := k.launch(&booted{place: k.place, log: process.NewOutput(), out: process.NewOutput(), exit: make(chan struct{}), closed: map[string]*os.File{stream: writer}}, "run", k.environ(), nil)
 		require.NoError(t, writer.Close())
 		assert.Equal(t, 0, b.code(), stream)
 		assert.Equal(t, "done", k.envelope().Output.Value, stream)
@@ -250,7 +251,7 @@ func TestSIGTERMEndsAOneShotRun(t *testing.T) {
 			address := b.acp()
 			for n := range c.signals {
 				b.signal(syscall.SIGTERM)
-				b.log.awaitNth(t, "asked to end", n+1)
+				b.log.AwaitNth(t, "asked to end", n+1)
 			}
 			require.NoError(t, os.WriteFile(gate, nil, 0o600))
 			assert.Equal(t, c.code, b.code(), b.log.String())
@@ -322,7 +323,7 @@ func TestAHarnessKilledWhileItEndsHasLeftWhatIsKnown(t *testing.T) {
 func TestAnAgentKilledInMidTurnEndsTheRun(t *testing.T) {
 	k := newTask(t, "say: half ;; mute:")
 	b := k.start()
-	pid, err := strconv.Atoi(b.log.await(t, `agent: ready.* pid=(\d+)`))
+	pid, err := strconv.Atoi(b.log.Await(t, `agent: ready.* pid=(\d+)`))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return k.effectsOf("say: half ;; mute:") == 1 }, patience, tick)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))

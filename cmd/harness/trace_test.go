@@ -83,7 +83,7 @@ func TestADeliveryIsOneTree(t *testing.T) {
 	assert.Contains(t, output, "OTEL_EXPORTER_OTLP_HEADERS=OTEL_EXPORTER_OTLP_ENDPOINT=wonderful", "the agent has not the collector's key, nor does it know where it is")
 	assert.Equal(t, exportKey, c.Requests()[0].Header.Get("X-Key"))
 	for _, line := range []string{"accepted", "started", "finished"} {
-		b.log.await(t, "level=INFO msg="+line+" namespace=team run=review-run runUID=run attempt=1 trace_id="+givenTrace)
+		b.log.Await(t, "level=INFO msg="+line+" namespace=team run=review-run runUID=run attempt=1 trace_id="+givenTrace)
 	}
 	for _, secret := range []string{exportKey, "wonderful"} {
 		assert.NotContains(t, b.log.String(), secret)
@@ -134,7 +134,7 @@ func TestATraceSurvivesARestart(t *testing.T) {
 		assert.Equal(t, outcome == "Interrupted", s.Failed)
 	}
 	assert.Equal(t, 1, b.series()[`hearth_turns_total{outcome="Interrupted",reason="Interrupted"}`])
-	b.log.await(t, "msg=started namespace=team run=review-waiting runUID=waiting attempt=1 trace_id="+givenTrace)
+	b.log.Await(t, "msg=started namespace=team run=review-waiting runUID=waiting attempt=1 trace_id="+givenTrace)
 }
 
 // SPEC.md, Traces: a one-shot run has its context from the environment, and its last spans leave before it ends.

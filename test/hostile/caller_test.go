@@ -1,15 +1,13 @@
 package hostile
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hearthdev/hearth/challenge"
@@ -32,41 +30,16 @@ func (p *pod) clientTLS() *tls.Config {
 	if p.scheme == string(wire.SchemeHTTP) {
 		return nil
 	}
-	return pinned.Client(p.keys)
-}
-
-func (p *pod) url(target string) string {
-	if p.scheme == string(wire.SchemeHTTPS) {
-		return "https://" + p.delivery + target
-	}
-	return "http://" + p.delivery + target
+	return pinned.Client(p.Keys)
 }
 
 // sign makes a call that the harness believes.
 func (p *pod) sign(ctx context.Context, method, target string, body []byte) (*http.Request, challenge.Request, error) {
-	nonce, err := challenge.New(rand.Reader)
-	if err != nil {
-		return nil, challenge.Request{}, err
+	r, signed, err := p.Sign(ctx, method, strings.ToLower(p.scheme)+"://"+p.delivery, target, p.boot, body)
+	if err == nil {
+		r.Header.Set("Prefer", "wait=30")
 	}
-	asked := challenge.Request{Method: method, Target: target, PodName: p.identity.PodName, PodUID: podUID, Challenge: nonce, Body: body}
-	if target != wire.ChallengePath {
-		asked.Boot = p.boot
-	}
-	r, err := http.NewRequestWithContext(ctx, method, p.url(target), bytes.NewReader(body))
-	if err != nil {
-		return nil, challenge.Request{}, err
-	}
-	r.Host = p.identity.PodName
-	r.Header.Set(wire.HeaderChallenge, nonce)
-	r.Header.Set(wire.HeaderProof, p.keys.Proof(asked))
-	r.Header.Set("Prefer", "wait=30")
-	if asked.Boot != "" {
-		r.Header.Set(wire.HeaderBoot, asked.Boot)
-	}
-	if len(body) > 0 {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	return r, asked, nil
+	return r, signed, err
 }
 
 // call returns a verified answer's status.
@@ -86,13 +59,9 @@ func (c *caller) call(ctx context.Context, method, target string, body, into any
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = response.Body.Close() }()
-	got, err := io.ReadAll(response.Body)
+	got, err := c.Verified(asked, response)
 	if err != nil {
 		return 0, err
-	}
-	if !c.keys.VerifyAnswer(asked, response.StatusCode, got, response.Header.Get(wire.HeaderAnswer)) {
-		return 0, errors.New("the answer does not verify")
 	}
 	return response.StatusCode, wire.DecodeAnswer(got, into)
 }
@@ -119,7 +88,7 @@ func (p *pod) deliver(ctx context.Context) (int, error) {
 func (p *pod) once(ctx context.Context, uid string) error {
 	c := p.caller()
 	defer c.transport.CloseIdleConnections()
-	target := wire.Target{Name: p.identity.PodName, UID: podUID}
+	target := wire.Target{Name: p.Identity.PodName, UID: p.Identity.PodUID}
 	var who wire.ChallengeAnswer
 	if status, err := c.call(ctx, http.MethodPost, wire.ChallengePath, wire.ChallengeRequest{APIVersion: wire.APIVersion, Target: target}, &who); err != nil || status != http.StatusOK {
 		return fmt.Errorf("challenge: %d %w", status, err)

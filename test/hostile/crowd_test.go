@@ -15,7 +15,7 @@ import (
 
 // head is the beginning of a request that both ports would read on: well-formed, with a challenge, for this Pod, of a stranger.
 func (a *assault) head(method, more string) string {
-	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n%s: %s\r\n%s: %s\r\n%s", method, wire.ChallengePath, a.identity.PodName,
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n%s: %s\r\n%s: %s\r\n%s", method, wire.ChallengePath, a.Identity.PodName,
 		wire.HeaderChallenge, strings.Repeat("A", challenge.Length), wire.HeaderProof, strings.Repeat("A", challenge.Length), more)
 }
 

@@ -5,15 +5,10 @@ package hostile
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,16 +17,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/hearthdev/hearth/challenge"
-	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/runtime/endpoint"
 	"github.com/hearthdev/hearth/test/agent/agenttest"
+	"github.com/hearthdev/hearth/test/process"
 )
 
 const (
-	patience = time.Minute // for a condition that comes when it comes
-	podUID   = "pod-uid-1"
-	token    = "secret-root-0123456789-0123456789-0123456789"
+	patience = process.Patience
 	viewKey  = "view-key-0123456789-0123456789-0123456789"
 	steerKey = "steer-key-0123456789-0123456789-0123456789"
 	// neededFiles is what the largest crowd takes in this process, both ports together.
@@ -40,20 +32,7 @@ const (
 
 var binary string
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "hearth-hostile-")
-	if err != nil {
-		panic(err)
-	}
-	binary = filepath.Join(dir, "harness")
-	if out, err := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "github.com/hearthdev/hearth/cmd/harness").CombinedOutput(); err != nil {
-		panic(string(out))
-	}
-	code := m.Run()
-	agenttest.Remove()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { process.Main(m, &binary) }
 
 // moreFiles lets this process hold a crowd.
 func moreFiles(t *testing.T) {
@@ -69,12 +48,11 @@ func moreFiles(t *testing.T) {
 
 // pod is one harness process with a scripted agent.
 type pod struct {
+	process.Pod
 	t             *testing.T
 	scheme        string
-	keys          challenge.Keys
-	identity      wire.Identity
 	cmd           *exec.Cmd
-	log           *output
+	log           *process.Output
 	exit          chan struct{} // closed when it ended
 	acp, delivery string        // addresses
 	boot, effects string
@@ -83,20 +61,11 @@ type pod struct {
 
 func start(t *testing.T, scheme string) *pod {
 	t.Helper()
-	name, err := os.Hostname()
-	require.NoError(t, err)
-	keys, err := challenge.Derive([]byte(token), podUID)
-	require.NoError(t, err)
 	p := &pod{
-		t: t, scheme: scheme, keys: keys, identity: wire.Identity{Namespace: "team", PodName: name, PodUID: podUID},
-		log: &output{changed: make(chan struct{})}, exit: make(chan struct{}), effects: filepath.Join(t.TempDir(), "effects"),
+		Pod: process.NewPod(t), t: t, scheme: scheme, log: process.NewOutput(), exit: make(chan struct{}), effects: filepath.Join(t.TempDir(), "effects"),
 	}
 	p.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), binary, "serve", "--delivery-scheme", scheme, "--", agenttest.Build(t))
-	p.cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "POD_NAMESPACE=team", "POD_NAME=" + name, "POD_UID=" + podUID, "HEARTH_DELIVERY_TOKEN=" + token,
-		"HEARTH_ACP_LISTEN=127.0.0.1:0", "HEARTH_DELIVERY_LISTEN=127.0.0.1:0", "HEARTH_DATA_DIR=" + t.TempDir(), "AGENT_EFFECTS_FILE=" + p.effects,
-		"HEARTH_ACP_VIEW_KEY=" + viewKey, "HEARTH_ACP_STEER_KEY=" + steerKey,
-	}
+	p.cmd.Env = append(p.Environ(), "AGENT_EFFECTS_FILE="+p.effects, "HEARTH_ACP_VIEW_KEY="+viewKey, "HEARTH_ACP_STEER_KEY="+steerKey)
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = p.log, p.log, 5*time.Second
 	require.NoError(t, p.cmd.Start())
 	go func() {
@@ -106,12 +75,12 @@ func start(t *testing.T, scheme string) *pod {
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		<-p.exit
-		for _, secret := range []string{token, viewKey, steerKey} {
+		for _, secret := range []string{process.Token, viewKey, steerKey} {
 			assert.NotContains(t, p.log.String(), secret, "I8")
 		}
 	})
-	p.delivery = p.log.await(t, `delivery: listening"? addr=(\S+)`)
-	p.acp = p.log.await(t, `acp: listening"? addr=(\S+)`)
+	p.delivery = p.log.Await(t, `delivery: listening"? addr=(\S+)`)
+	p.acp = p.log.Await(t, `acp: listening"? addr=(\S+)`)
 	return p
 }
 
@@ -179,46 +148,4 @@ func (p *pod) steer(ctx context.Context) error {
 	}
 	_, _, err = conn.Read(ctx)
 	return err
-}
-
-// output is a process's output, and waits for what is to come.
-type output struct {
-	mu      sync.Mutex
-	text    strings.Builder
-	changed chan struct{}
-}
-
-var _ io.Writer = (*output)(nil)
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	close(o.changed)
-	o.changed = make(chan struct{})
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
-
-func (o *output) await(t *testing.T, pattern string) string {
-	t.Helper()
-	re := regexp.MustCompile(pattern)
-	timeout := time.After(patience)
-	for {
-		o.mu.Lock()
-		changed := o.changed
-		o.mu.Unlock()
-		if found := re.FindStringSubmatch(o.String()); found != nil {
-			return found[len(found)-1]
-		}
-		select {
-		case <-changed:
-		case <-timeout:
-			require.Fail(t, "it never said "+pattern, o.String())
-		}
-	}
 }

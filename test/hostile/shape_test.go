@@ -105,7 +105,7 @@ func (p *pod) shapes(t *testing.T) {
 			name, address, path string
 			want                []int
 		}{{"acp", a.acp, endpoint.PathACP, s.acp}, {"delivery", a.delivery, wire.ChallengePath, s.delivery}} {
-			text := strings.NewReplacer("HOST", p.identity.PodName, "PATH", port.path, "CHALLENGE", valid).Replace(s.text)
+			text := strings.NewReplacer("HOST", p.Identity.PodName, "PATH", port.path, "CHALLENGE", valid).Replace(s.text)
 			statuses, all := a.exchange(t, port.address, text)
 			assert.Equal(t, port.want, statuses, "%s, %s", s.name, port.name)
 			assert.NotContains(t, all, planted, "%s, %s", s.name, port.name)

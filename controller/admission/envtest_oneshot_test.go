@@ -247,7 +247,7 @@ func (w *world) adHoc(name string) *v1alpha1.AgentRun {
 // for those who may create Pods in the namespace.
 func TestAdHocRunsNeedTheRightToCreatePods(t *testing.T) {
 	ctx := t.Context()
-	serve(t, admission.Options{ControllerUser: apiserver.ControllerUser, AllowAdHocRuns: true})
+	serve(t, admission.Options{AllowAdHocRuns: true})
 	w := newNamespace(t)
 	err := w.user.Create(ctx, w.adHoc("work"))
 	require.ErrorContains(t, err, "ask whether the author of an ad-hoc run may create Pods in "+w.namespace, "without config/ad-hoc the controller may not ask: nobody passes")

@@ -1,11 +1,9 @@
 package admission_test
 
 import (
-	"context"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,15 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/admission"
-	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/test/apiserver"
+	"github.com/hearthdev/hearth/test/apiserver/webhooks"
 )
 
 var server = apiserver.New(apiserver.Options{Webhooks: true})
@@ -41,7 +36,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	serve(t, admission.Options{ControllerUser: apiserver.ControllerUser})
+	serve(t, admission.Options{})
 	return newNamespace(t)
 }
 
@@ -63,27 +58,10 @@ func grantAll(t *testing.T, namespace string) {
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "all"}}))
 }
 
-// serve runs the webhooks as the controller's service account does, until the test ends.
+// serve runs the webhooks until the test ends.
 func serve(t *testing.T, o admission.Options) {
 	t.Helper()
-	at := server.Webhook(t)
-	mgr, err := ctrl.NewManager(server.Controller(t), ctrl.Options{
-		Scheme: apiserver.Scheme(t), Cache: pod.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
-		WebhookServer: webhook.NewServer(webhook.Options{Host: at.Host, Port: at.Port, CertDir: at.CertDir}),
-	})
-	require.NoError(t, err)
-	require.NoError(t, admission.SetupWithManager(mgr, o))
-	for path, handler := range meddlers() {
-		mgr.GetWebhookServer().Register(path, &webhook.Admission{Handler: handler})
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		assert.NoError(t, <-ended)
-	})
-	require.Eventually(t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, 30*time.Second, 20*time.Millisecond)
+	webhooks.Serve(t, server, o, meddlers())
 }
 
 func (w *world) agent(name string) *v1alpha1.Agent {

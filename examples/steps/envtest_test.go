@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,15 +18,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/admission"
-	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/test/apiserver"
+	"github.com/hearthdev/hearth/test/apiserver/webhooks"
 )
 
 var apis = apiserver.New(apiserver.Options{Webhooks: true})
@@ -69,25 +65,6 @@ func newShop(t *testing.T, binary string) *shop {
 		}
 	}()
 	return s
-}
-
-func serveAdmission(t *testing.T) {
-	t.Helper()
-	at := apis.Webhook(t)
-	mgr, err := ctrl.NewManager(apis.Controller(t), ctrl.Options{
-		Scheme: apiserver.Scheme(t), Cache: pod.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
-		WebhookServer: webhook.NewServer(webhook.Options{Host: at.Host, Port: at.Port, CertDir: at.CertDir}),
-	})
-	require.NoError(t, err)
-	require.NoError(t, admission.SetupWithManager(mgr, admission.Options{ControllerUser: apiserver.ControllerUser}))
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		assert.NoError(t, <-ended)
-	})
-	require.Eventually(t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, patience, beat)
 }
 
 // operator starts the binary with the rights of operator.yaml and no others.
@@ -169,7 +146,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, ".").CombinedOutput()
 	require.NoError(t, err, string(out))
 	apis.Kubectl(t, "apply", "-f", "examples/steps/config/crd.yaml") // once: two that create it at the same time get in each other's way
-	serveAdmission(t)
+	webhooks.Serve(t, apis, admission.Options{}, nil)
 	t.Run("all", func(t *testing.T) { // admission is served until the last has ended
 		for name, check := range map[string]func(*testing.T, *shop){
 			"killed at each step it goes on where it was": killedAtEachStepItGoesOnWhereItWas,

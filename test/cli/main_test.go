@@ -19,17 +19,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/cli"
 	"github.com/hearthdev/hearth/cli/kube"
 	"github.com/hearthdev/hearth/controller/admission"
-	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/test/apiserver"
+	"github.com/hearthdev/hearth/test/apiserver/webhooks"
 )
 
 // asHearth has this test's own program be hearth, as cmd/hearth is it.
@@ -60,7 +57,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	serveWebhooks(t)
+	served.once.Do(func() { served.stop = webhooks.Start(t, server, admission.Options{}, nil) })
 	w := &world{t: t, namespace: server.Namespace(t), admin: server.Client(t), controller: server.ControllerClient(t), bin: t.TempDir(),
 		kubeconfig: apiserver.Kubeconfig(t, server.Admin(t))}
 	self, err := os.Executable()
@@ -73,8 +70,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// webhooks is admission, which runs for all tests as the controller's service account runs it.
-var webhooks struct {
+// served is admission, which runs for all tests.
+var served struct {
 	once sync.Once
 	stop func() error
 }
@@ -84,35 +81,14 @@ type tests struct{ *testing.M }
 
 func (m tests) Run() int {
 	code := m.M.Run()
-	if webhooks.stop == nil {
+	if served.stop == nil {
 		return code
 	}
-	if err := webhooks.stop(); err != nil {
+	if err := served.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the webhooks:", err)
 		return max(code, 1)
 	}
 	return code
-}
-
-func serveWebhooks(t *testing.T) {
-	t.Helper()
-	webhooks.once.Do(func() {
-		at := server.Webhook(t)
-		mgr, err := ctrl.NewManager(server.Controller(t), ctrl.Options{
-			Scheme: apiserver.Scheme(t), Cache: pod.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
-			WebhookServer: webhook.NewServer(webhook.Options{Host: at.Host, Port: at.Port, CertDir: at.CertDir}),
-		})
-		require.NoError(t, err)
-		require.NoError(t, admission.SetupWithManager(mgr, admission.Options{ControllerUser: apiserver.ControllerUser}))
-		ctx, cancel := context.WithCancel(context.Background()) //nolint:usetesting // it outlives the test that is the first
-		ended := make(chan error, 1)
-		go func() { ended <- mgr.Start(ctx) }()
-		webhooks.stop = func() error {
-			cancel()
-			return <-ended
-		}
-		require.Eventually(t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, patience, 20*time.Millisecond)
-	})
 }
 
 func (w *world) agent(name string, change func(*hearthv1.Agent)) {

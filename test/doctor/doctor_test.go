@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,18 +28,15 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/cli"
 	"github.com/hearthdev/hearth/cli/doctor"
 	"github.com/hearthdev/hearth/cli/kube"
 	"github.com/hearthdev/hearth/controller/admission"
-	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/test/apiserver"
+	"github.com/hearthdev/hearth/test/apiserver/webhooks"
 )
 
 var server = apiserver.New(apiserver.Options{Webhooks: true})
@@ -67,25 +63,10 @@ type scene struct {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{t: t, namespace: server.Namespace(t), admin: server.Client(t)}
-	s.serve()
+	s.stop = webhooks.Serve(t, server, admission.Options{}, nil)
 	s.installation()
 	s.agent()
 	return s
-}
-
-// serve runs the webhooks as the controller does.
-func (s *scene) serve() {
-	at := server.Webhook(s.t)
-	mgr, err := ctrl.NewManager(server.Controller(s.t), ctrl.Options{Scheme: apiserver.Scheme(s.t), Cache: pod.CacheOptions(),
-		Metrics: metricsserver.Options{BindAddress: "0"}, WebhookServer: webhook.NewServer(webhook.Options{Host: at.Host, Port: at.Port, CertDir: at.CertDir})})
-	require.NoError(s.t, err)
-	require.NoError(s.t, admission.SetupWithManager(mgr, admission.Options{ControllerUser: apiserver.ControllerUser}))
-	ctx, cancel := context.WithCancel(s.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	s.stop = sync.OnceFunc(func() { cancel(); assert.NoError(s.t, <-ended) })
-	s.t.Cleanup(s.stop)
-	require.Eventually(s.t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, patience, tick)
 }
 
 func (s *scene) make(objects ...client.Object) {

@@ -15,15 +15,12 @@ import (
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/hearthdev/hearth/controller/admission"
-	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/controller/trace"
 	"github.com/hearthdev/hearth/test/apiserver"
+	"github.com/hearthdev/hearth/test/apiserver/webhooks"
 )
 
 const (
@@ -38,8 +35,7 @@ var server = apiserver.New(apiserver.Options{Webhooks: true})
 // cluster is what stands beside the API server for all Worlds.
 type cluster struct {
 	once    sync.Once
-	cancel  context.CancelFunc
-	serving chan error
+	unserve func() error // ends admission
 	manager *exec.Cmd
 	err     error
 }
@@ -75,9 +71,8 @@ func (c *cluster) stop() error {
 		_ = c.manager.Process.Kill()
 		_ = c.manager.Wait()
 	}
-	if c.cancel != nil {
-		c.cancel()
-		errs = append(errs, <-c.serving)
+	if c.unserve != nil {
+		errs = append(errs, c.unserve())
 	}
 	return errors.Join(errs...)
 }
@@ -95,21 +90,7 @@ func (c *cluster) run(t testing.TB) error {
 	if err := rename(t.Context(), server.Client(t)); err != nil {
 		return err
 	}
-	at := server.Webhook(t)
-	mgr, err := ctrl.NewManager(server.Controller(t), ctrl.Options{
-		Scheme: apiserver.Scheme(t), Cache: pod.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
-		WebhookServer: webhook.NewServer(webhook.Options{Host: at.Host, Port: at.Port, CertDir: at.CertDir}),
-	})
-	if err != nil {
-		return fmt.Errorf("admission: %w", err)
-	}
-	if err := admission.SetupWithManager(mgr, admission.Options{ControllerUser: apiserver.ControllerUser, Spans: AdmissionSpans, Now: time.Now}); err != nil {
-		return fmt.Errorf("admission: %w", err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	c.cancel, c.serving = cancel, make(chan error, 1)
-	go func() { c.serving <- mgr.Start(ctx) }()
-	require.Eventually(t, func() bool { return mgr.GetWebhookServer().StartedChecker()(nil) == nil }, patience, tick)
+	c.unserve = webhooks.Start(t, server, admission.Options{Spans: AdmissionSpans, Now: time.Now}, nil)
 	return c.collect(t)
 }
 

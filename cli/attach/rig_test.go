@@ -104,11 +104,9 @@ func (p *pod) call(target string, body, into any) {
 	require.NoError(p.t, err)
 	r, signed, err := p.Sign(p.t.Context(), http.MethodPost, "https://"+p.said(`delivery: listening"? addr=(\S+)`), target, p.boot.Boot, encoded)
 	require.NoError(p.t, err)
-	response, err := (&http.Transport{DisableKeepAlives: true, TLSClientConfig: pinned.Client(p.Keys)}).RoundTrip(r)
+	status, got, err := p.Ask(&http.Transport{DisableKeepAlives: true, TLSClientConfig: pinned.Client(p.Keys)}, r, signed)
 	require.NoError(p.t, err)
-	got, err := p.Verified(signed, response)
-	require.NoError(p.t, err)
-	require.Less(p.t, response.StatusCode, 300, "%s", got)
+	require.Less(p.t, status, 300, "%s", got)
 	if into != nil {
 		require.NoError(p.t, wire.DecodeAnswer(got, into))
 	}

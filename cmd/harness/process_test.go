@@ -155,14 +155,12 @@ func (b *booted) call(method, target string, body any, into any) int {
 		r.Header.Set("Prefer", "wait=30")
 	}
 	maps.Copy(r.Header, b.headers)
-	response, err := (&http.Transport{DisableKeepAlives: true, TLSClientConfig: pinned.Client(b.Keys)}).RoundTrip(r)
+	status, got, err := b.Ask(&http.Transport{DisableKeepAlives: true, TLSClientConfig: pinned.Client(b.Keys)}, r, signed)
 	require.NoError(b.t, err, b.log.String())
-	got, err := b.Verified(signed, response)
-	require.NoError(b.t, err)
 	if into != nil {
 		require.NoError(b.t, wire.DecodeAnswer(got, into), "%s", got)
 	}
-	return response.StatusCode
+	return status
 }
 
 func (b *booted) challenge() {

@@ -59,7 +59,7 @@ func Open(cfg Config) *Conn {
 		cfg.MaxLine = MaxLine
 	}
 	if cfg.pause == nil {
-		cfg.pause = time.Sleep
+		cfg.pause = time.Sleep //nolint:forbidigo // of the one goroutine that reads, a millisecond at most: there is no condition to wait for
 	}
 	c := &Conn{
 		cfg: cfg, out: newOutbox(), done: make(chan struct{}),

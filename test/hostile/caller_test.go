@@ -55,15 +55,11 @@ func (c *caller) call(ctx context.Context, method, target string, body, into any
 	if err != nil {
 		return 0, err
 	}
-	response, err := c.transport.RoundTrip(r)
+	status, got, err := c.Ask(c.transport, r, asked)
 	if err != nil {
 		return 0, err
 	}
-	got, err := c.Verified(asked, response)
-	if err != nil {
-		return 0, err
-	}
-	return response.StatusCode, wire.DecodeAnswer(got, into)
+	return status, wire.DecodeAnswer(got, into)
 }
 
 // deliver does one run from the first connection to the recorded end, as a controller does: what breaks on the way is tried

@@ -72,7 +72,7 @@ func (p Pod) Environ() []string {
 }
 
 // Sign makes a call that the Pod's harness believes, to a target at a base such as https://127.0.0.1:4100. The challenge is asked for
-// without a boot. What was signed is for Verified.
+// without a boot. What was signed is for Ask.
 func (p Pod) Sign(ctx context.Context, method, base, target, boot string, body []byte) (*http.Request, challenge.Request, error) {
 	nonce, err := challenge.New(rand.Reader)
 	if err != nil {
@@ -98,12 +98,16 @@ func (p Pod) Sign(ctx context.Context, method, base, target, boot string, body [
 	return r, signed, nil
 }
 
-// Verified reads an answer, closes it, and fails unless the harness that was asked gave it.
-func (p Pod) Verified(signed challenge.Request, response *http.Response) ([]byte, error) {
-	defer func() { _ = response.Body.Close() }()
-	got, err := io.ReadAll(response.Body)
-	if err == nil && !p.Keys.VerifyAnswer(signed, response.StatusCode, got, response.Header.Get(wire.HeaderAnswer)) {
-		err = fmt.Errorf("the answer does not verify: %d %q", response.StatusCode, got)
+// Ask sends such a call, and fails unless the harness that was asked answered.
+func (p Pod) Ask(through http.RoundTripper, r *http.Request, signed challenge.Request) (status int, body []byte, err error) {
+	response, err := through.RoundTrip(r)
+	if err != nil {
+		return 0, nil, err
 	}
-	return got, err
+	defer func() { _ = response.Body.Close() }()
+	body, err = io.ReadAll(response.Body)
+	if err == nil && !p.Keys.VerifyAnswer(signed, response.StatusCode, body, response.Header.Get(wire.HeaderAnswer)) {
+		err = fmt.Errorf("the answer does not verify: %d %q", response.StatusCode, body)
+	}
+	return response.StatusCode, body, err
 }

@@ -12,7 +12,7 @@ import (
 // own generation is preferred, then one that is free at once, then the least loaded, ties by name. Runs that do not wait for a
 // target (reserved, terminal, cancelled, not admitted, past their deadline) are left to Decide.
 func Assign(now time.Time, runs []Run, pool Pool) Assignments {
-	targets := newCandidates(now, pool)
+	targets := newCandidates(now, pool, len(runs))
 	out := Assignments{Refusal: Refusal{Reason: targets.reason, Message: targets.message}}
 	var eligible []*Run // pointers, because ten thousand runs are looked at here
 	for i := range runs {
@@ -26,7 +26,7 @@ func Assign(now time.Time, runs []Run, pool Pool) Assignments {
 	}
 	served := first(targets.room, eligible, older)
 	for _, run := range served {
-		t := targets.take(run.Generation).target
+		t := targets.take(run.Generation)
 		out.Reserves = append(out.Reserves, Reserve{Run: run.UID, Reservation: Reservation{
 			Attempt: run.Attempt + 1, PodName: t.PodName, PodUID: t.PodUID, Journal: t.Journal, Generation: t.Generation, By: pool.By, At: now}})
 	}
@@ -65,14 +65,9 @@ func ReserveStatus(run Run, r Reservation) Status {
 	return alive(p, PhasePending, ReasonReserved, "attempt reserved for Pod "+r.PodName)
 }
 
-// WaitStatus is the status of a run that was refused a target; nil when it says so already, so that waiting costs one write
-// a reason, and when that is not worth a write yet.
-func WaitStatus(now time.Time, run Run, r Refusal) *Status {
-	if !run.owes(now, r.Reason) {
-		return nil
-	}
-	s := alive(run.Progress, PhasePending, r.Reason, r.Message)
-	return &s
+// WaitStatus is the status of a run that was refused a target.
+func WaitStatus(run Run, r Refusal) Status {
+	return alive(run.Progress, PhasePending, r.Reason, r.Message)
 }
 
 // saysAt is when a run says for what it waits. That there is a queue is no news while the queue moves, and in a burst each of these
@@ -88,7 +83,7 @@ func waits(now time.Time, r *Run) bool {
 	return r.Admitted && !r.Terminal && !r.Cancel && !r.Live() && now.Before(r.startingEnd())
 }
 
-// owes tells whether a run should say now that it waits for the reason.
+// owes tells whether a run should say now that it waits for the reason: waiting costs one write a reason, and none that is not worth it yet.
 func (r *Run) owes(now time.Time, reason Reason) bool {
 	return r.Reason != reason && !now.Before(r.saysAt(reason))
 }

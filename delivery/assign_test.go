@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -106,13 +107,13 @@ func TestARefusalSaysWhy(t *testing.T) {
 			assert.Equal(t, run.UID, a.Refused[0].UID)
 			assert.Equal(t, c.reason, a.Refusal.Reason)
 			assert.Contains(t, a.Refusal.Message, c.message)
-			s := WaitStatus(later, run, a.Refusal)
-			require.NotNil(t, s)
+			require.Len(t, a.Untold(later, 9), 1)
+			s := WaitStatus(run, a.Refusal)
 			assert.Equal(t, PhasePending, s.Phase)
 			assert.Equal(t, Condition{Unknown, c.reason, a.Refusal.Message}, s.Succeeded)
 			assert.Equal(t, False, s.Delivered.Status)
 			run.Reason = c.reason
-			assert.Nil(t, WaitStatus(later, run, a.Refusal), "P7: one write a reason")
+			assert.Empty(t, Assign(later, []Run{run}, c.pool).Untold(later, 9), "P7: one write a reason")
 		})
 	}
 	assert.Equal(t, later.Add(7*time.Second), Assign(later, []Run{waitingRun(1)}, Pool{Targets: []Target{backingOff}}).RequeueAt)
@@ -128,7 +129,6 @@ func TestThatAllAreBusyIsSaidAfterAWhile(t *testing.T) {
 	for now, says := range map[time.Time]bool{run.Created: false, due.Add(-1): false, due: true, due.Add(time.Hour / 2): true} {
 		a := Assign(now, []Run{run}, full)
 		require.Len(t, a.Refused, 1)
-		assert.Equal(t, says, WaitStatus(now, run, a.Refusal) != nil, now)
 		assert.Equal(t, says, len(a.Untold(now, 1)) == 1, now)
 		if says {
 			assert.Zero(t, a.RequeueAt)
@@ -140,7 +140,8 @@ func TestThatAllAreBusyIsSaidAfterAWhile(t *testing.T) {
 	assert.Zero(t, Assign(run.Created, []Run{run}, full).RequeueAt, "it says so already")
 	run.Reason = ""
 	a := Assign(run.Created, []Run{run}, Pool{})
-	assert.Equal(t, ReasonWaitingForService, WaitStatus(run.Created, run, a.Refusal).Succeeded.Reason, "nothing ends that by itself")
+	assert.Equal(t, ReasonWaitingForService, a.Refusal.Reason)
+	assert.Len(t, a.Untold(run.Created, 1), 1, "nothing ends that by itself")
 	assert.Zero(t, a.RequeueAt)
 }
 
@@ -174,6 +175,18 @@ func TestAReservationHasANewNumberAndWhatTheSendNeeds(t *testing.T) {
 	assert.Equal(t, Progress{Reservation: r, Losses: 2, Spent: time.Minute}, s.Progress)
 	assert.Equal(t, ReasonReserved, s.Succeeded.Reason)
 	assert.Equal(t, PhasePending, s.Phase)
+}
+
+// A Pod's word on what it can take is bounded by nothing but its own key: it stops nobody else's work.
+func TestACapacityThatIsMadeUpStopsNobody(t *testing.T) {
+	for _, much := range []int{math.MaxInt, math.MaxInt/2 + 1, 1 << 40} {
+		made := func(n int) Target {
+			return targetWith(n, func(t *Target) { t.Capacity = wire.Capacity{Concurrency: much} })
+		}
+		a := Assign(later, []Run{waitingRun(1), waitingRun(2), waitingRun(3)}, Pool{Targets: []Target{made(1), made(2), goodTarget(3)}})
+		assert.Len(t, a.Reserves, 3, much)
+		assert.Empty(t, a.Refused)
+	}
 }
 
 // R33, I7: whatever the runs and targets, nothing is oversubscribed, nobody is served twice, nobody is forgotten, and the order

@@ -63,7 +63,7 @@ func (q *queue) best() *candidate {
 type candidates struct {
 	own map[int64]*queue
 	all *queue
-	// room is how many there were for at first.
+	// room is how many runs there was room for at first, of at most as many as there are.
 	room int
 	// Why nothing is left, for those who get nothing.
 	reason      Reason
@@ -75,7 +75,7 @@ type candidates struct {
 var closest = []Reason{ReasonTargetBusy, ReasonTargetNotReady, ReasonTargetIncompatible, ReasonTargetUnauthenticated,
 	ReasonTargetUnreachable, ReasonServiceRecasting, ReasonWaitingForService}
 
-func newCandidates(now time.Time, pool Pool) *candidates {
+func newCandidates(now time.Time, pool Pool, runs int) *candidates {
 	s := &candidates{own: map[int64]*queue{}, all: &queue{}, reason: ReasonWaitingForService, message: "the Agent has no standing run"}
 	if pool.Recasting {
 		s.reason, s.message = ReasonServiceRecasting, cmp.Or(pool.Message, "the standing run ended and is being replaced")
@@ -87,7 +87,7 @@ func newCandidates(now time.Time, pool Pool) *candidates {
 		reason, message := t.Usable(now)
 		if reason == "" {
 			s.put(&candidate{t, t.load()})
-			s.room += t.room()
+			s.room += min(t.room(), runs-s.room) // a Pod may say of itself what it likes
 			reason, message = ReasonTargetBusy, "every standing run is at capacity"
 		} else if reason == ReasonTargetBusy {
 			s.backoffEnds = earliest(now, s.backoffEnds, t.BackoffUntil)
@@ -107,8 +107,8 @@ func (s *candidates) put(c *candidate) {
 	heap.Push(s.all, entry{c, c.load})
 }
 
-// take counts one more attempt on the best target and returns it; nil when there is no room any more.
-func (s *candidates) take(generation int64) *candidate {
+// take counts one more attempt on the best target and returns it. There is one as long as there is room.
+func (s *candidates) take(generation int64) *Target {
 	var c *candidate
 	if own := s.own[generation]; own != nil {
 		c = own.best()
@@ -116,12 +116,9 @@ func (s *candidates) take(generation int64) *candidate {
 	if c == nil {
 		c = s.all.best()
 	}
-	if c == nil {
-		return nil
-	}
 	c.load++
 	if c.room() > 0 {
 		s.put(c)
 	}
-	return c
+	return c.target
 }

@@ -18,10 +18,8 @@ func assigned(t *testing.T, pool Pool) Condition {
 	t.Helper()
 	a := Assign(later, []Run{waitingRun(1)}, pool)
 	require.Empty(t, a.Reserves)
-	require.Len(t, a.Refused, 1)
-	s := WaitStatus(later, waitingRun(1), a.Refusal)
-	require.NotNil(t, s)
-	return s.Succeeded
+	require.Len(t, a.Untold(later, 9), 1)
+	return WaitStatus(waitingRun(1), a.Refusal).Succeeded
 }
 
 // decided is the reason that Decide gives a reserved one.

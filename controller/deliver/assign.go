@@ -191,7 +191,7 @@ func (a assignReconciler) refuse(ctx context.Context, agent types.NamespacedName
 	group, ctx := writing(ctx)
 	for _, run := range untold {
 		group.do(func() error {
-			_, err := a.writeStatus(ctx, runs[run.UID], *delivery.WaitStatus(now, *run, out.Refusal), endpoint{message: "no target is reserved"}, "")
+			_, err := a.writeStatus(ctx, runs[run.UID], delivery.WaitStatus(*run, out.Refusal), endpoint{message: "no target is reserved"}, "")
 			return not.because(err)
 		})
 	}

@@ -47,7 +47,7 @@ func TestATargetLostRightAfterTheAcceptIsNotTakenForUnsent(t *testing.T) {
 	w := newWorld(t)
 	x := w.standing("reviewer-1", harness.Options{})
 	start := time.Now()
-	w.controllerAt(func() time.Time { return start }) // never a quarter second later, so Running is never written
+	w.controllerAt(func() time.Time { return start }) // never a second later, so Running is never written
 	run := w.deliver("run", harness.HoldPrefix+goal)
 	require.True(t, w.eventually(func() bool { return effects(run, x) == 1 }))
 	got, err := w.get(run)

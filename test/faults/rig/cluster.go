@@ -82,7 +82,10 @@ func (c *cluster) stop() error {
 func (c *cluster) start(t testing.TB) {
 	t.Helper()
 	server.Admin(t)
-	c.once.Do(func() { c.err = c.run(t) })
+	c.once.Do(func() {
+		c.err = errors.New("the test cluster did not start: an earlier test says why") // where one ends in the middle
+		c.err = c.run(t)
+	})
 	require.NoError(t, c.err)
 }
 

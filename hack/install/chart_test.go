@@ -295,6 +295,8 @@ func TestABadValueIsRefusedByItsName(t *testing.T) {
 		"namespaces={Team_A}":         "at '/namespaces/0': ",
 		"crds.keep=perhaps":           "at '/crds/keep': ",
 		"env[0].value=x":              "at '/env/0': missing property 'name'",
+		"env[0].name=POD_NAMESPACE":   "env: POD_NAMESPACE: expected each name once; POD_NAMESPACE is there already",
+		"env[0].name=A,env[1].name=A": "env: A: expected each name once",
 		"networkPolicy.agents=true":   "networkPolicy.agents: expected `namespaces`",
 		"page.on=true":                "at '/page': additional properties 'on' not allowed",
 		"monitoring.enabled=perhaps":  "at '/monitoring/enabled': ",

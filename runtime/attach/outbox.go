@@ -11,7 +11,8 @@ import (
 
 // Bounds of what waits for a client.
 const (
-	maxOutbox     = 16 << 20 // bytes, beyond the message that is being written
+	maxOutbox     = 16 << 20 // bytes, beyond what is being written
+	waitingBytes  = 64 << 10 // of a notification that is shown with those that come with it
 	itemBytes     = 256      // what a waiting message takes beside its bytes, room to grow included
 	replayBytes   = 1 << 20  // read of a transcript at once, and one entry more
 	replayEntries = 1 << 10  // entries read of it at once
@@ -72,11 +73,13 @@ func (o *outbox) hold(m Message, in *transcript.Book) {
 	}
 }
 
-// flush has all be sent that waits.
+// flush has what is hidden be sent. All else was shown before.
 func (o *outbox) flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.show()
+	if o.hidden > 0 {
+		o.show()
+	}
 }
 
 // show has what is hidden written down, and everything be sent. The lock is held.

@@ -157,9 +157,10 @@ func TestAClientThatLeavesEndsNothing(t *testing.T) {
 	g.Close()
 	a.sync() // nothing but this was sent
 	id := other.send("_goose/unstable/session/steer", `{"sessionId":"s1","prompt":[{"type":"text","text":"left"}]}`)
-	a.write(result(a.read(), `{}`), says("s1", "goes on"), result(line, `{}`))
+	a.write(result(a.read(), `{}`), says("s1", "goes on"), result(line, `{}`), says("s1", "is done")) // the last is shown once the prompt is over
 	assert.Equal(t, id, idOf(other.next()))
 	assert.Equal(t, says("s1", "goes on"), other.next())
+	assert.Equal(t, says("s1", "is done"), other.next())
 	id = other.send("session/prompt", `{"sessionId":"s1","prompt":[]}`)
 	other.Receive([]byte(`{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":` + id + `}}`))
 	line = a.read()

@@ -25,7 +25,7 @@ type session struct {
 	result    object // of session/new, what clients that load it are told: modes, options
 	books     []*transcript.Book
 	writing   *transcript.Book // the last of them, while it takes entries
-	held      []heard          // what was said before anybody claimed it
+	early     []heard          // what was said before anybody claimed it
 	size      int              // its bytes
 	clients   map[*Client]struct{}
 	questions map[string]*question      // by the agent's id
@@ -149,16 +149,18 @@ func (s *session) keep(result jsontext.Value) {
 func (s *session) record(d transcript.Direction, f router.Frame, by *Client) {
 	if s.writing == nil && !s.claimed() {
 		if s.size += len(f.Raw); s.size <= maxEarlyBytes {
-			s.held = append(s.held, heard{d, f})
+			s.early = append(s.early, heard{d, f})
 		}
 		return
 	}
 	if s.writing == nil && !s.open(transcript.Header{Session: s.id}) {
 		return
 	}
-	held := d == transcript.FromAgent && f.Method != "" && f.ID() == nil // by whom it is read: stand.Heard comes
+	// Only the agent's reader gets here with one of its notifications, and calls stand.Heard after it; or flush does, which tells itself.
+	// A long one does not wait: it would take the room of those after it, from viewers who may not read it yet.
+	waits := d == transcript.FromAgent && f.Method != "" && f.ID() == nil && len(f.Raw) < waitingBytes
 	keep := s.writing.Append
-	if held {
+	if waits {
 		keep = s.writing.Hold
 	}
 	e := keep(d, f.Raw)
@@ -174,7 +176,7 @@ func (s *session) record(d transcript.Direction, f router.Frame, by *Client) {
 	for c := range s.clients {
 		if c != by {
 			for _, m := range seen {
-				if held {
+				if waits {
 					c.out.hold(m, s.writing)
 				} else {
 					c.out.push(m)
@@ -209,9 +211,9 @@ func (s *session) open(h transcript.Header) bool {
 
 // flush writes down what was said before. The lock is held.
 func (s *session) flush() {
-	held := s.held
-	s.held, s.size = nil, 0
-	for _, m := range held {
+	early := s.early
+	s.early, s.size = nil, 0
+	for _, m := range early {
 		s.record(m.direction, m.frame, nil)
 	}
 	s.tell()

@@ -64,7 +64,7 @@ func TestWhoIsAttachedIsWokenOnceForWhatComesInOneGo(t *testing.T) {
 	assert.Equal(t, says("r1", "3"), g.next())
 	g.next()
 	st.Heard()
-	g.woken()
+	assert.False(t, g.woken(), "there is no news")
 
 	st.hears(t, "4")
 	h.hub.remove(h.hub.session("r1"))
@@ -72,6 +72,24 @@ func TestWhoIsAttachedIsWokenOnceForWhatComesInOneGo(t *testing.T) {
 	assert.Equal(t, says("r1", "4"), g.next())
 	st.Heard()
 	assert.Empty(t, st.spoke)
+}
+
+// A message that is longer than all that may wait is shown by itself, so that who reads is not closed for what comes with it.
+func TestALongMessageLeavesRoomForTheNext(t *testing.T) {
+	h := newHouse(t)
+	h.rise(0, "", false)
+	st, is := h.hub.Watch(1).(*stand)
+	require.True(t, is)
+	h.hub.Begin(1, "r1", turn.Run{Namespace: "ns", Name: "r", UID: "u1", Attempt: 1}, func(error) {})
+	g := h.connect(View)
+	g.load("r1")
+	long := strings.Repeat("x", maxOutbox+1)
+	st.hears(t, long)
+	require.True(t, g.More())
+	assert.Len(t, g.next(), len(says("r1", long)))
+	st.hears(t, "small")
+	st.Heard()
+	assert.Equal(t, says("r1", "small"), g.next())
 }
 
 // A replay that is still to be read is no message: there may be none in it, and what was written before would wait for it.

@@ -22,31 +22,38 @@ type line struct {
 
 	mu   sync.Mutex
 	held *[]byte // what is to be written with what comes next; nil: nothing is held
+	left int     // how many bytes are written until it is
 }
 
 // heldPieces are buffers for what lines hold.
 var heldPieces = sync.Pool{New: func() any { b := make([]byte, 0, pieceBytes); return &b }}
 
-// hold has what is written wait for more, or for release, as far as one piece has room for it.
-func (l *line) hold() {
+// hold has what is written wait for the write with which it is at least so many bytes more, as far as one piece has room for it. That write
+// writes all, and nothing is held any more: who caused it has the error.
+func (l *line) hold(left int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held == nil {
+	if l.left = left; l.held == nil {
 		l.held = heldPieces.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool has nothing else
 	}
 }
 
-// release writes what was held. The error is that of Write.
+// release writes what was held, for want of more. The error is that of Write.
 func (l *line) release() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held == nil {
 		return nil
 	}
-	err := l.empty()
+	defer l.free()
+	return l.empty()
+}
+
+// free holds nothing any more; the lock is held.
+func (l *line) free() {
+	*l.held = (*l.held)[:0]
 	heldPieces.Put(l.held)
 	l.held = nil
-	return err
 }
 
 // empty writes what is held; the lock is held, too.
@@ -73,6 +80,11 @@ func (l *line) Write(p []byte) (int, error) {
 	if l.held == nil {
 		return l.write(p)
 	}
+	l.left -= len(p)
+	last := l.left <= 0
+	if last {
+		defer l.free()
+	}
 	if len(*l.held)+len(p) > pieceBytes {
 		if err := l.empty(); err != nil {
 			return 0, err
@@ -82,6 +94,11 @@ func (l *line) Write(p []byte) (int, error) {
 		}
 	}
 	*l.held = append(*l.held, p...)
+	if last {
+		if err := l.empty(); err != nil {
+			return 0, err
+		}
+	}
 	return len(p), nil
 }
 

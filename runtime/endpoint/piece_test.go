@@ -3,15 +3,18 @@ package endpoint
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -54,9 +57,9 @@ func TestALineHoldsAPieceAtMost(t *testing.T) {
 	assert.Equal(t, []string{"at once"}, w.take())
 	require.NoError(t, l.release())
 	for range 2 {
-		l.hold()
+		l.hold(math.MaxInt)
 		put("a")
-		l.hold()
+		l.hold(math.MaxInt)
 		put("b")
 		assert.Empty(t, w.take())
 		require.NoError(t, l.release())
@@ -65,7 +68,7 @@ func TestALineHoldsAPieceAtMost(t *testing.T) {
 	put("at once")
 	assert.Equal(t, []string{"at once"}, w.take(), "nothing is held any more")
 
-	l.hold()
+	l.hold(math.MaxInt)
 	rest := strings.Repeat("x", pieceBytes-1)
 	put("a")
 	put(rest)
@@ -78,13 +81,37 @@ func TestALineHoldsAPieceAtMost(t *testing.T) {
 	require.NoError(t, l.release())
 	assert.Empty(t, w.take())
 
+	for range 2 {
+		l.hold(math.MaxInt)
+		put("a")
+		l.hold(3)
+		put("bc")
+		assert.Empty(t, w.take())
+		put("de")
+		assert.Equal(t, []string{"abcde"}, w.take(), "what is left was written")
+		put("at once")
+		assert.Equal(t, []string{"at once"}, w.take(), "nothing is held any more")
+	}
+	l.hold(math.MaxInt)
+	put("a")
+	l.hold(len(long))
+	put(long)
+	assert.Equal(t, "a"+long, strings.Join(w.take(), ""))
+	put("at once")
+	assert.Equal(t, []string{"at once"}, w.take(), "nothing is held any more")
+
 	w.err = errors.New("gone")
-	l.hold()
+	l.hold(math.MaxInt)
+	put("a")
+	l.hold(1)
+	_, err := l.Write([]byte("b"))
+	require.ErrorIs(t, err, w.err, "who writes what is held has the error")
+	l.hold(math.MaxInt)
 	put("a")
 	require.ErrorIs(t, l.release(), w.err)
-	l.hold()
+	l.hold(math.MaxInt)
 	put(rest)
-	_, err := l.Write([]byte("bc"))
+	_, err = l.Write([]byte("bc"))
 	require.ErrorIs(t, err, w.err)
 	w.err = nil
 	require.NoError(t, l.release())
@@ -108,16 +135,65 @@ func (w *taken) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return w.conn, bufio.NewReadWriter(bufio.NewReader(w.conn), bufio.NewWriter(w.conn)), nil
 }
 
-// Messages that wait for a client are written in one piece, the next one by itself, and so is what waits when the connection ends.
-func TestMessagesThatWaitAreWrittenAtOnce(t *testing.T) {
-	h := newHouse()
-	e := New(Config{Clients: h, Log: slog.New(slog.DiscardHandler), Now: time.Now, pace: rapid()})
-	ours, theirs := net.Pipe()
+// upgrade is the request with which a WebSocket begins.
+func upgrade(t *testing.T) *http.Request {
+	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/acp", nil)
 	require.NoError(t, err)
 	for name, value := range map[string]string{"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg=="} {
 		r.Header.Set(name, value)
 	}
+	return r
+}
+
+// A ping that falls into a stall waits for its turn and no longer than it may; the client, who has longer, stays. The library closes a
+// connection on which a ping has begun to be written and could not be.
+func TestAPingThatFallsIntoAStallEndsNothing(t *testing.T) {
+	h := newHouse()
+	e := New(Config{Clients: h, Log: slog.New(slog.DiscardHandler), Now: time.Now, pace: usual})
+	ours, theirs := net.Pipe()
+	r := upgrade(t)
+	in, err := e.guests.enter(r, attach.View, byWebSocket)
+	require.NoError(t, err)
+	v := h.await(t)
+	s := &socket{guest: in, pace: usual, line: &line{now: time.Now, stall: usual.stall}, written: make(chan struct{})}
+	chunk := make([]byte, 1<<20)
+	accepted := make(chan error)
+	go func() {
+		var err error
+		s.conn, err = websocket.Accept(&takeover{&taken{header: http.Header{}, conn: theirs}, s.line}, r, nil)
+		accepted <- err
+	}()
+	_, err = ours.Read(chunk)
+	require.NoError(t, err)
+	require.NoError(t, <-accepted)
+	go s.write()
+	for _, text := range []string{"1", strings.Repeat("x", pieceBytes/2), strings.Repeat("x", 2*pieceBytes)} {
+		v.say("", text)
+		_, err = ours.Read(chunk[:1]) // so the rest is being written
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		require.ErrorIs(t, s.conn.Ping(ctx), context.DeadlineExceeded)
+		cancel()
+		for rest := len(text); rest > 0; {
+			n, err := ours.Read(chunk)
+			require.NoError(t, err, "%d bytes were not read before", rest)
+			rest -= n
+		}
+	}
+	in.end(errLeft)
+	<-s.written
+	require.NoError(t, ours.Close())
+	_ = s.conn.CloseNow()
+	e.guests.leave(in)
+}
+
+// Messages that wait for a client are written in one piece, the next one by itself, and so is what waits when the connection ends.
+func TestMessagesThatWaitAreWrittenAtOnce(t *testing.T) {
+	h := newHouse()
+	e := New(Config{Clients: h, Log: slog.New(slog.DiscardHandler), Now: time.Now, pace: rapid()})
+	ours, theirs := net.Pipe()
+	r := upgrade(t)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"sync"
 	"time"
@@ -110,7 +111,8 @@ func readParting(err error) *parting {
 	}
 }
 
-// write sends what there is for the client: messages that wait behind one another in one piece.
+// write sends what there is for the client: messages that wait behind one another in one piece. The last of them writes it, within
+// conn.Write: a ping must not come between, which would end the connection if it had to wait for long.
 func (s *socket) write() {
 	defer close(s.written)
 	for {
@@ -119,11 +121,12 @@ func (s *socket) write() {
 			_ = s.line.release() // it ended between two messages
 			return
 		}
-		s.line.hold()
-		err = s.conn.Write(context.WithoutCancel(s.ctx), websocket.MessageText, message.Data)
-		if err == nil && !s.More() {
-			err = s.line.release()
+		left := len(message.Data) // and its frame is longer
+		if s.More() {
+			left = math.MaxInt
 		}
+		s.line.hold(left)
+		err = s.conn.Write(context.WithoutCancel(s.ctx), websocket.MessageText, message.Data)
 		if err != nil {
 			s.end(errStalled)
 			return

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// keptLine is how big a buffer for lines may be to be kept for the next.
+// keptLine is how big a buffer for lines may be to be kept for the next, and how much waits to be written with what follows.
 const keptLine = 64 << 10
 
 // Book is one transcript. Its methods may be called at the same time.
@@ -174,13 +174,16 @@ func (b *Book) put(e Entry) error {
 	if err != nil {
 		return err
 	}
-	if b.held.entries == 0 {
+	size := int64(len(b.line))
+	if b.held.entries == 0 { // a long line is not kept twice
 		b.held.at = p.bytes
+		b.held.lines, b.line = b.line, b.held.lines[:0]
+	} else {
+		b.held.lines = append(b.held.lines, b.line...)
 	}
-	b.held.lines = append(b.held.lines, b.line...)
 	b.held.entries++
 	p.mark(e.Seq)
-	p.bytes += int64(len(b.line))
+	p.bytes += size
 	return nil
 }
 

@@ -73,7 +73,9 @@ func TestToolCallsAreTheTurnsChildren(t *testing.T) {
 		}
 		assert.Equal(t, map[string]int{"execute": 1, "other": 1, "read": maxToolSpans - 2}, kinds)
 		assert.Equal(t, codes.Error, spans[0].Status().Code, "it failed, and that was its end")
-		assert.Equal(t, []string{"Succeeded/Completed 1s 4bf92f3577b34da6a3ce929d0e0e4736"}, *turned)
+		require.Len(t, *turned, 1)
+		// A millisecond more for each update that was read in quick succession.
+		assert.Regexp(t, `^Succeeded/Completed 1(\.[0-9]{1,3})?s 4bf92f3577b34da6a3ce929d0e0e4736$`, (*turned)[0])
 	})
 }
 

@@ -108,7 +108,7 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 }
 
 // bind opens the port for deliveries of the contract that there are credentials for. It is done before an agent is started, which could take
-// it otherwise, as the port for metrics; they are served once the journal is open, and who calls before that waits.
+// it otherwise; deliveries are served once the journal is open, and who calls before that waits.
 func (h *harness) bind(ctx context.Context, who *credentials, older *olderCredentials) error {
 	var address string
 	switch {

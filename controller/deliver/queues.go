@@ -71,7 +71,7 @@ func (q *queues) words(agent types.NamespacedName, now time.Time) int {
 	return 0
 }
 
-// told notes that so many were.
+// told notes that so many were. Nobody else asks for words of that Agent in between: there is one pass of it at a time.
 func (q *queues) told(agent types.NamespacedName, now time.Time, runs int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

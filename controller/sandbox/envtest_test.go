@@ -143,9 +143,10 @@ func TestAForeignSandboxOrPodOfTheNameIsNotAdopted(t *testing.T) {
 	w.theRun("occupied", says("Pod occupied exists and is not this run's"))
 	assert.True(t, apierrors.IsNotFound(w.Get(t.Context(), w.key("occupied"), &sandbox.Sandbox{})), "a Sandbox could adopt the Pod")
 
+	foreign := w.thePod("taken") // before its Sandbox goes: then another may have the name
 	require.NoError(t, w.Delete(t.Context(), s))
 	require.NoError(t, w.Delete(t.Context(), p))
-	w.remove(w.thePod("taken"))
+	w.remove(foreign)
 	for _, name := range []string{"taken", "occupied"} {
 		r := w.theRun(name, func(r *v1alpha1.AgentRun) bool { return r.Status.PodUID != "" })
 		assert.True(t, metav1.IsControlledBy(w.theSandbox(name), r))

@@ -212,10 +212,13 @@ func (w *world) kubelet(name string, change func(*corev1.PodStatus)) {
 	require.NoError(w.t, w.Status().Update(w.t.Context(), p))
 }
 
-// remove ends a Pod at once, as kubelet does after the grace period.
+// remove ends a Pod at once, as kubelet does after the grace period. It may have gone already, and another have its name.
 func (w *world) remove(p *corev1.Pod) {
 	w.t.Helper()
-	require.NoError(w.t, client.IgnoreNotFound(w.Delete(w.t.Context(), p, client.GracePeriodSeconds(0), client.Preconditions{UID: &p.UID})))
+	err := w.Delete(w.t.Context(), p, client.GracePeriodSeconds(0), client.Preconditions{UID: &p.UID})
+	if !apierrors.IsConflict(err) {
+		require.NoError(w.t, client.IgnoreNotFound(err))
+	}
 }
 
 func listens(s *corev1.PodStatus) {

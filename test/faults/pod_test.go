@@ -3,92 +3,56 @@
 package faults_test
 
 import (
-	"bytes"
 	"net"
-	"os"
-	"path/filepath"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/test/faults/rig"
 )
 
-// Somebody else answers at the Pod's address, in the middle of a run and for new ones: it hears no goal, the running one goes on, the
-// new one waits and says so, and both are recorded once the Pod is back.
+// Somebody else answers at the Pod's address as the Pod would, in the middle of a run and for new ones, and says of both that they failed. Over
+// TLS it hears nothing, as its key is another one; where plain HTTP is spoken it hears a challenge. It is not believed: the running one goes on,
+// the new one waits and says so, and both are recorded once the Pod is back.
 func TestRow27_AStrangerAtTheAddressHearsNothingAndIsNotBelieved(t *testing.T) {
 	t.Parallel()
-	w := rig.New(t, rig.Options{})
-	w.Controller()
-	w.Agent("reviewer")
-	pod := w.Ready("reviewer", 1)[0]
-	home := net.JoinHostPort(pod.IP, "14100")
-	file := filepath.Join(t.TempDir(), "go")
-	running := w.Run("reviewer", "wait: "+file+" ;; say: first")
-	w.Await(running, hearthv1.ReasonRunning)
+	for _, scheme := range []hearthv1.DeliveryScheme{hearthv1.DeliveryHTTPS, hearthv1.DeliveryHTTP} {
+		t.Run(string(scheme), func(t *testing.T) {
+			t.Parallel()
+			w := rig.New(t, rig.Options{})
+			w.Controller()
+			w.Agent("reviewer", func(a *hearthv1.Agent) { a.Spec.Runtime.Delivery.Scheme = scheme })
+			pod := w.Ready("reviewer", 1)[0]
+			home := net.JoinHostPort(pod.IP, "14100")
+			goal, open := held(t)
+			running := w.Run("reviewer", goal)
+			stranger := newStranger(t, pod, w.Await(running, hearthv1.ReasonRunning), scheme)
 
-	stranger := newStranger(t)
-	pod.Proxy.Retarget(stranger.addr)
-	pod.Proxy.Cut()
-	waiting := w.Run("reviewer", "say: second-goal")
-	w.Await(waiting, hearthv1.ReasonTargetUnreachable)
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	assert.Nil(t, w.Get(running).Status.CompletionTime)
-	assert.NotEmpty(t, stranger.heard())
-	for _, word := range []string{"second-goal", "agent-runs", "token"} {
-		assert.NotContains(t, stranger.heard(), word)
-	}
-	pod.Proxy.Retarget(home)
-	pod.Proxy.Cut()
-	for _, run := range []*hearthv1.AgentRun{running, waiting} {
-		w.Await(run, "Succeeded")
-		assert.Len(t, w.EffectsOf(run), 1)
-	}
-}
-
-// stranger answers everybody with 200 and keeps what it heard.
-type stranger struct {
-	addr string
-	mu   sync.Mutex
-	said bytes.Buffer
-}
-
-func newStranger(t *testing.T) *stranger {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := &stranger{addr: l.Addr().String()}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
+			pod.Proxy.Retarget(stranger.addr)
+			pod.Proxy.Cut()
+			waiting := w.Run("reviewer", "say: second-goal")
+			w.Await(waiting, hearthv1.ReasonTargetUnreachable)
+			open()
+			assert.Nil(t, w.Get(running).Status.CompletionTime)
+			assert.NotZero(t, stranger.met.Load())
+			heard := stranger.heard()
+			assert.Equal(t, scheme == hearthv1.DeliveryHTTP, strings.Contains(heard, wire.ChallengePath))
+			assert.Equal(t, scheme == hearthv1.DeliveryHTTPS, heard == "", "nothing is said before its key is known: %q", heard)
+			for _, word := range []string{"second-goal", wire.RunsPath, "token"} {
+				assert.NotContains(t, heard, word)
 			}
-			serving.Go(func() {
-				defer func() { _ = c.Close() }()
-				_ = c.SetDeadline(time.Now().Add(5 * time.Second))
-				buffer := make([]byte, 64<<10)
-				n, _ := c.Read(buffer)
-				s.mu.Lock()
-				s.said.Write(buffer[:n])
-				s.mu.Unlock()
-				_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"))
-			})
-		}
-	})
-	t.Cleanup(func() { _ = l.Close(); serving.Wait() })
-	return s
-}
-
-func (s *stranger) heard() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.said.String()
+			pod.Proxy.Retarget(home)
+			pod.Proxy.Cut()
+			for _, run := range []*hearthv1.AgentRun{running, waiting} {
+				w.Await(run, succeeded)
+				assert.Len(t, w.EffectsOf(run), 1)
+			}
+		})
+	}
 }
 
 // The Pod is evicted in the middle of a run: its object is still there, Failed. The run ends with that, not with its deadline.

@@ -40,6 +40,7 @@ func TestRunsThatEndedAreReplacedAfterTheBackoff(t *testing.T) {
 		{name: "counted, not made yet: made at once, not counted twice", agent: on(recast(time.Second, 4)), runs: runs{aRun("r-1", time.Hour, ended(2*time.Second))}, create: 1, backoff: 4},
 		{name: "the node's clock is an hour ahead: the backoff is not", runs: runs{aRun("r-1", time.Hour, ended(time.Second), nodeAhead(time.Hour))}, create: 1, recasts: 1, backoff: 2},
 		{name: "the node's clock is an hour behind: it is counted all the same", agent: on(recast(time.Minute, 8)), runs: runs{aRun("r-1", time.Hour, ended(5*time.Second), nodeAhead(-time.Hour))}, after: 3 * time.Second, backoff: 8},
+		{name: "it took no more work when it ended: nothing waits for it, and nothing is counted", agent: on(recast(time.Minute, 8)), runs: runs{aRun("r-1", time.Hour, cordoned(time.Minute), ended(0))}, create: 1, backoff: 8},
 		{name: "what contradicts the contract is not made again", agent: on(contradicting), runs: runs{aRun("r-1", time.Hour, ended(time.Hour))}},
 
 		{name: "one of three: the others stay, and nothing waits for them", agent: on(replicas(3), recast(time.Minute, 8)), runs: runs{aRun("r-1", time.Hour, ok), aRun("r-2", time.Hour, ended(0)), aRun("r-3", time.Hour, ok)}, after: 8 * time.Second, backoff: 8},

@@ -3,10 +3,13 @@
 package faults_test
 
 import (
+	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -159,16 +162,28 @@ func within(path, dir string) bool {
 // then everything goes on.
 func TestRow20_TheAgentIsKilledInMidTurn(t *testing.T) {
 	t.Parallel()
+	start := filepath.Join(t.TempDir(), "start") // without it no agent starts
+	require.NoError(t, os.WriteFile(start, nil, 0o600))
 	w := rig.New(t, rig.Options{})
 	w.Controller()
-	w.Agent("reviewer")
+	w.Agent("reviewer", variable("AGENT_START", "exit"), variable("AGENT_START_FILE", start))
 	pod := w.Ready("reviewer", 1)[0]
 	run := w.Run("reviewer", endless)
 	w.Await(run, hearthv1.ReasonRunning)
+	require.NoError(t, os.Remove(start))
 	pod.KillAgent()
 	got := w.Ended(run)
 	assert.Equal(t, "AgentCrashed", got.Status.Reason)
-	assert.Zero(t, pod.Restarts(), "the harness lives")
+	w.Eventually("port 4000 refuses", func() bool {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", net.JoinHostPort(pod.IP, "4000"))
+		if err == nil {
+			_ = c.Close()
+		}
+		return errors.Is(err, syscall.ECONNREFUSED)
+	})
+	w.Eventually("it is not ready", func() bool { return !pod.Ready() })
+	require.NoError(t, os.WriteFile(start, nil, 0o600))
 	works(t, w, "reviewer")
+	assert.Zero(t, pod.Restarts(), "the harness lives")
 	atMostOnce(t, w, run)
 }

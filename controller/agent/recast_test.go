@@ -45,6 +45,7 @@ func TestRunsThatEndedAreReplacedAfterTheBackoff(t *testing.T) {
 
 		{name: "one of three: the others stay, and nothing waits for them", agent: on(replicas(3), recast(time.Minute, 8)), runs: runs{aRun("r-1", time.Hour, ok), aRun("r-2", time.Hour, ended(0)), aRun("r-3", time.Hour, ok)}, after: 8 * time.Second, backoff: 8},
 		{name: "those that replace nothing are made at once", agent: on(replicas(4), recast(time.Minute, 8)), runs: runs{aRun("r-1", time.Hour, ok), aRun("r-2", time.Hour, ended(0))}, create: 2, after: 8 * time.Second, backoff: 8},
+		{name: "and with those whose time has come", agent: on(replicas(3), recast(time.Minute, 8)), runs: runs{aRun("r-1", time.Hour, ok), aRun("r-2", time.Hour, ended(8*time.Second))}, create: 2, recasts: 1, backoff: 16},
 		{name: "all that ended until then are replaced together", agent: on(replicas(3), recast(time.Minute, 8)), runs: runs{aRun("r-1", time.Hour, ended(8*time.Second)), aRun("r-2", time.Hour, ended(4*time.Second)), aRun("r-3", time.Hour, ended(0))}, create: 3, recasts: 3, backoff: 16},
 		{name: "however many end, the first one's backoff counts", agent: on(replicas(3), recast(time.Minute, 8)), runs: runs{aRun("r-1", time.Hour, ended(5*time.Second)), aRun("r-2", time.Hour, ended(0)), aRun("r-3", time.Hour, ok)}, after: 3 * time.Second, backoff: 8},
 		{name: "a broken new template is recast while the old one stands", runs: runs{aRun("r-1", time.Hour, outdated, ok), aRun("r-2", time.Minute, ended(0))}, after: time.Second},

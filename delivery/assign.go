@@ -18,7 +18,7 @@ func Assign(now time.Time, runs []Run, pool Pool) Assignments {
 	for i := range runs {
 		switch run := &runs[i]; {
 		case !waits(now, run):
-		case run.NextTime.After(now):
+		case postponed(now, run.NextTime):
 			out.RequeueAt = earliest(now, out.RequeueAt, run.NextTime)
 		default:
 			eligible = append(eligible, run)
@@ -128,11 +128,17 @@ func (t Target) Usable(now time.Time) (Reason, string) {
 		return LinkReason(t.Link), cmp.Or(t.LinkMessage, "Pod "+t.PodName+" gave no valid answer")
 	case t.Agent != wire.AgentReady:
 		return ReasonTargetNotReady, "the agent in Pod " + t.PodName + " is " + cmp.Or(string(t.Agent), "not ready")
-	case t.BackoffUntil.After(now), t.room() <= 0:
+	case postponed(now, t.BackoffUntil), t.room() <= 0:
 		return ReasonTargetBusy, "every standing run is at capacity"
 	default:
 		return "", ""
 	}
+}
+
+// postponed tells whether a time is still to come that was set at most MaxBackoff ahead: of one that is further away the clock was set back
+// since.
+func postponed(now, until time.Time) bool {
+	return until.After(now) && !until.After(now.Add(MaxBackoff))
 }
 
 func (t Target) load() int { return t.Capacity.Running + t.Capacity.Queued + t.Reserved }

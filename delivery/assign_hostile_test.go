@@ -1,0 +1,97 @@
+package delivery
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
+)
+
+// Row 37: a time before which nothing is reserved lies at most MaxBackoff ahead when it is set. One that is further away was set by a clock
+// that has been set back since, and holds nobody up.
+func TestAClockThatIsSetBackHoldsNoRunUp(t *testing.T) {
+	run, back := waitingRun(1), later.Add(-time.Hour)
+	run.Created, run.Starting = back.Add(-time.Minute), 24*time.Hour
+	run.Losses, run.NextTime = 9, later.Add(MaxBackoff)
+	assert.Equal(t, run.NextTime, Assign(later, []Run{run}, Pool{Targets: []Target{goodTarget(1)}}).RequeueAt)
+	assert.Len(t, Assign(back, []Run{run}, Pool{Targets: []Target{goodTarget(1)}}).Reserves, 1)
+
+	run.NextTime = time.Time{}
+	pool := Pool{Targets: []Target{targetWith(1, func(t *Target) { t.BackoffUntil = later.Add(MaxBackoff) })}}
+	assert.Equal(t, later.Add(MaxBackoff), Assign(later, []Run{run}, pool).RequeueAt)
+	assert.Len(t, Assign(back, []Run{run}, pool).Reserves, 1)
+}
+
+// Whatever targets say of themselves and however they change from one look to the next, by a clock that goes back too: no look fails,
+// serves a run twice or one that may not be served, gives a target more than its room, or forgets a run that waits; and when nothing
+// stands in the way any more, all are served that there is room for.
+func TestAssignTakesWhateverTargetsSay(t *testing.T) {
+	number := rapid.SampledFrom([]int{0, 0, 1, 1, 2, 7, -1, -7, 10_000, 1 << 40, math.MaxInt, math.MinInt, math.MaxInt/2 + 1})
+	step := rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second, time.Minute, MaxBackoff, -time.Second, -time.Hour, time.Hour})
+	rapid.Check(t, func(t *rapid.T) {
+		now, runs := later, []Run(nil)
+		for i := range rapid.IntRange(0, 30).Draw(t, "runs") {
+			r := waitingRun(i)
+			r.Generation, r.Starting = rapid.Int64Range(1, 3).Draw(t, "generation"), 240*time.Hour
+			r.Created = noon.Add(rapid.SampledFrom([]time.Duration{0, time.Second, time.Hour, -time.Hour}).Draw(t, "created"))
+			runs = append(runs, r)
+		}
+		for range rapid.IntRange(1, 6).Draw(t, "looks") {
+			now = now.Add(step.Draw(t, "step"))
+			var pool Pool
+			for i := range rapid.IntRange(0, 5).Draw(t, "targets") {
+				pool.Targets = append(pool.Targets, targetWith(i, func(x *Target) {
+					x.PodName = rapid.SampledFrom([]string{"one", "two"}).Draw(t, "name") // of other shards, too
+					x.Cordoned, x.Listening = rapid.IntRange(0, 5).Draw(t, "cordoned") == 0, rapid.IntRange(0, 3).Draw(t, "listens") > 0
+					x.Capacity = wire.Capacity{Concurrency: number.Draw(t, "c"), Queue: number.Draw(t, "q"), Running: number.Draw(t, "r"), Queued: number.Draw(t, "w")}
+					x.Reserved = rapid.IntRange(0, 3).Draw(t, "reserved")
+					x.BackoffUntil = now.Add(step.Draw(t, "backoff"))
+				}))
+			}
+			a := Assign(now, runs, pool)
+			given, seen, waits := map[string]int{}, map[string]bool{}, 0
+			for _, r := range a.Reserves {
+				require.False(t, seen[r.Run], "served twice")
+				seen[r.Run] = true
+				given[r.Reservation.PodUID]++
+			}
+			for _, x := range pool.Targets {
+				reason, _ := x.Usable(now)
+				if reason != "" {
+					require.Zero(t, given[x.PodUID])
+				}
+				require.LessOrEqual(t, given[x.PodUID], max(0, x.room()))
+			}
+			for _, r := range a.Refused {
+				require.False(t, seen[r.UID], "served and refused")
+				seen[r.UID] = true
+			}
+			for i := range runs {
+				if !postponed(now, runs[i].NextTime) {
+					waits++
+					require.True(t, seen[runs[i].UID], "forgotten")
+				}
+			}
+			require.Len(t, seen, waits)
+			if !a.RequeueAt.IsZero() {
+				require.True(t, a.RequeueAt.After(now), "never at once again")
+			}
+			for _, r := range a.Untold(now, 7) {
+				r.Reason = a.Refusal.Reason // it has been written
+			}
+			for i := range runs {
+				if rapid.IntRange(0, 9).Draw(t, "lost") == 0 {
+					runs[i].Losses++
+					runs[i].NextTime = now.Add(Backoff(int(runs[i].Losses), 0))
+				}
+			}
+		}
+		last := Assign(now.Add(24*time.Hour), runs, Pool{Targets: []Target{targetWith(1, func(x *Target) { x.Capacity = wire.Capacity{Concurrency: 100} })}})
+		require.Len(t, last.Reserves, len(runs))
+	})
+}

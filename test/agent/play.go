@@ -156,12 +156,8 @@ func (t *turn) emit(word, arg string) bool {
 		_, _ = fmt.Sscan(arg, &in, &out)
 		in, out = t.session.count(in, out)
 		t.counted(fmt.Sprint(in, " ", out))
-	case "parts":
-		var n, size int
-		_, _ = fmt.Sscan(arg, &n, &size)
-		for range n {
-			t.say(strings.Repeat("x", size))
-		}
+	case "parts", "count":
+		t.many(word, arg)
 	case "tool":
 		t.tool(arg)
 	case "told":
@@ -221,6 +217,19 @@ func (t *turn) bytes(arg, before, after string) {
 	must(err)
 	line := append([]byte(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"`+t.session.id+`","update":{`+before), b...)
 	t.agent.raw(append(line, after+`}}}`...))
+}
+
+// many says N parts of so many bytes each, or counts to N.
+func (t *turn) many(word, arg string) {
+	var n, size int
+	_, _ = fmt.Sscan(arg, &n, &size)
+	for i := range n {
+		if word == "count" {
+			t.say(fmt.Sprintf("(%d)", i+1))
+		} else {
+			t.say(strings.Repeat("x", size))
+		}
+	}
 }
 
 // told tells of the context in use and of the session's cost, as in "100 0.25 USD".

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/test/apiserver/room"
 	"github.com/hearthdev/hearth/test/harness"
 )
 
@@ -22,7 +23,7 @@ import (
 func TestARunInFlightEndsOnTheOldPodAndTheNextGoesToTheNew(t *testing.T) {
 	w := newDeliveringWorld(t)
 	stop := w.controller()
-	a := w.agent("reviewer")
+	a := w.Agent("reviewer")
 	old := w.up("reviewer-1")
 	a = w.agentIs("reviewer", v1alpha1.AgentConditionReady, metav1.ConditionTrue, v1alpha1.ReasonStanding)
 	first := w.deliver(a, "first", harness.HoldPrefix+"until told")
@@ -32,36 +33,36 @@ func TestARunInFlightEndsOnTheOldPodAndTheNextGoesToTheNew(t *testing.T) {
 	ip := newIP()
 	w.probed("reviewer-2", ip) // its probe is satisfied, and nobody is at its delivery port
 	a = w.agentIs("reviewer", v1alpha1.AgentConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonRolling)
-	w.eventually("the roll says what it waits for", func(ctx context.Context) bool {
-		require.NoError(t, w.Get(ctx, w.key("reviewer"), a))
+	w.Eventually("the roll says what it waits for", func(ctx context.Context) bool {
+		require.NoError(t, w.Get(ctx, w.Key("reviewer"), a))
 		c := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.AgentConditionProgressing)
 		return a.Status.Replicas == 2 && a.Status.ReadyReplicas == 1 && strings.Contains(c.Message, "reviewer-2 listens, and its delivery port cannot be talked to")
 	})
-	assert.Nil(t, w.theRun("reviewer-1", anyState).Status.CordonedAt, "the old one works on")
+	assert.Nil(t, w.Run("reviewer-1", room.Exists).Status.CordonedAt, "the old one works on")
 
 	fresh := w.boot("reviewer-2", ip)
-	cordoned := w.theRun("reviewer-1", isCordoned)
+	cordoned := w.Run("reviewer-1", isCordoned)
 	w.deliver(a, "second", "Review PR 18.")
-	second := w.theRun("second", hasEnded)
+	second := w.Run("second", (*v1alpha1.AgentRun).Ended)
 	assert.Equal(t, "reviewer-2", second.Status.PodName)
 	assert.Len(t, fresh.Runner.Started(), 1)
 
 	stop()
 	w.controller()
 	w.deliver(a, "third", "Review PR 19.")
-	assert.Equal(t, "reviewer-2", w.theRun("third", hasEnded).Status.PodName)
-	w.eventually("what the Links say is known again", func(ctx context.Context) bool {
-		return w.Get(ctx, w.key("reviewer"), a) == nil && a.Status.Busy == 1 && a.Status.ReadyReplicas == 1 && a.Status.Replicas == 2
+	assert.Equal(t, "reviewer-2", w.Run("third", (*v1alpha1.AgentRun).Ended).Status.PodName)
+	w.Eventually("what the Links say is known again", func(ctx context.Context) bool {
+		return w.Get(ctx, w.Key("reviewer"), a) == nil && a.Status.Busy == 1 && a.Status.ReadyReplicas == 1 && a.Status.Replicas == 2
 	})
-	again := w.theRun("reviewer-1", anyState)
+	again := w.Run("reviewer-1", room.Exists)
 	assert.Equal(t, cordoned.Status.CordonedAt, again.Status.CordonedAt, "written once")
 	assert.Equal(t, cordoned.UID, again.UID)
 	w.says("first", v1alpha1.ReasonRunning)
 
 	old.Runner.Release(string(first.UID))
-	done := w.theRun("first", hasEnded)
+	done := w.Run("first", (*v1alpha1.AgentRun).Ended)
 	assert.Equal(t, []any{v1alpha1.PhaseSucceeded, "reviewer-1", int64(1)}, []any{done.Status.Phase, done.Status.PodName, done.Status.Delivery.Attempt})
-	w.gone("reviewer-1")
+	w.Gone(again)
 	w.agentIs("reviewer", v1alpha1.AgentConditionProgressing, metav1.ConditionFalse, v1alpha1.ReasonStanding)
 }
 
@@ -69,34 +70,34 @@ func TestARunInFlightEndsOnTheOldPodAndTheNextGoesToTheNew(t *testing.T) {
 func TestScalingDownLosesNoQueue(t *testing.T) {
 	w := newDeliveringWorld(t)
 	w.controller()
-	a := w.agent("reviewer", func(a *v1alpha1.Agent) { a.Spec.Replicas = ptr.To[int32](2) })
+	a := w.Agent("reviewer", func(a *v1alpha1.Agent) { a.Spec.Replicas = ptr.To[int32](2) })
 	harnesses := map[string]*harness.Harness{"reviewer-1": w.up("reviewer-1"), "reviewer-2": w.up("reviewer-2")}
-	w.eventually("both are ready", func(ctx context.Context) bool {
-		return w.Get(ctx, w.key("reviewer"), a) == nil && a.Status.ReadyReplicas == 2
+	w.Eventually("both are ready", func(ctx context.Context) bool {
+		return w.Get(ctx, w.Key("reviewer"), a) == nil && a.Status.ReadyReplicas == 2
 	})
 	on := map[string][]*v1alpha1.AgentRun{}
 	for i := range 4 { // each has one running and one queued
 		name := fmt.Sprint("work-", i)
 		w.deliver(a, name, harness.HoldPrefix+name)
-		r := w.theRun(name, func(r *v1alpha1.AgentRun) bool {
+		r := w.Run(name, func(r *v1alpha1.AgentRun) bool {
 			return r.Status.Delivery != nil && r.Status.Delivery.AcceptedAt != nil
 		})
 		on[r.Status.PodName] = append(on[r.Status.PodName], r)
 	}
 	require.Len(t, on["reviewer-1"], 2)
 	require.Len(t, on["reviewer-2"], 2)
-	w.eventually("the counters", func(ctx context.Context) bool {
-		return w.Get(ctx, w.key("reviewer"), a) == nil && a.Status.Busy == 2 && a.Status.Queued == 2
+	w.Eventually("the counters", func(ctx context.Context) bool {
+		return w.Get(ctx, w.Key("reviewer"), a) == nil && a.Status.Busy == 2 && a.Status.Queued == 2
 	})
 
 	w.change(a, func(a *v1alpha1.Agent) { a.Spec.Replicas = ptr.To[int32](0) })
-	w.theRun("reviewer-1", isCordoned)
-	w.theRun("reviewer-2", isCordoned)
+	w.Run("reviewer-1", isCordoned)
+	w.Run("reviewer-2", isCordoned)
 	w.deliver(a, "late", "Review PR 20.")
 	w.says("late", v1alpha1.ReasonWaitingForService)
 	w.change(a, func(a *v1alpha1.Agent) { a.Spec.Replicas = ptr.To[int32](1) }) // one of them is taken back: it is warm
-	w.eventually("one takes work again", func(ctx context.Context) bool {
-		return w.Get(ctx, w.key("reviewer"), a) == nil && a.Status.ReadyReplicas == 1 && a.Status.Replicas == 2
+	w.Eventually("one takes work again", func(ctx context.Context) bool {
+		return w.Get(ctx, w.Key("reviewer"), a) == nil && a.Status.ReadyReplicas == 1 && a.Status.Replicas == 2
 	})
 	for name, runs := range on {
 		for _, r := range runs {
@@ -105,12 +106,12 @@ func TestScalingDownLosesNoQueue(t *testing.T) {
 	}
 	for name, runs := range on {
 		for _, r := range runs {
-			done := w.theRun(r.Name, hasEnded)
+			done := w.Run(r.Name, (*v1alpha1.AgentRun).Ended)
 			assert.Equal(t, []any{v1alpha1.PhaseSucceeded, name, int64(1)}, []any{done.Status.Phase, done.Status.PodName, done.Status.Delivery.Attempt})
 		}
 	}
-	assert.Equal(t, v1alpha1.PhaseSucceeded, w.theRun("late", hasEnded).Status.Phase)
-	w.eventually("one is left", func(ctx context.Context) bool { return len(w.standing(ctx, "reviewer")) == 1 })
+	assert.Equal(t, v1alpha1.PhaseSucceeded, w.Run("late", (*v1alpha1.AgentRun).Ended).Status.Phase)
+	w.Eventually("one is left", func(ctx context.Context) bool { return len(w.standing(ctx, "reviewer")) == 1 })
 }
 
 // R33: twenty runs for three replicas of concurrency 2 and queue 1: never more than three at once in any harness, none is ever refused, and
@@ -118,18 +119,18 @@ func TestScalingDownLosesNoQueue(t *testing.T) {
 func TestTwentyRunsAreSpreadOverThreeReplicas(t *testing.T) {
 	w := newDeliveringWorld(t)
 	w.controller()
-	a := w.agent("reviewer", func(a *v1alpha1.Agent) {
+	a := w.Agent("reviewer", func(a *v1alpha1.Agent) {
 		a.Spec.Replicas, a.Spec.Runtime.Delivery.Concurrency = ptr.To[int32](3), 2
 	})
 	pods := []*harness.Harness{w.up("reviewer-1"), w.up("reviewer-2"), w.up("reviewer-3")}
-	w.eventually("three are ready", func(ctx context.Context) bool {
-		return w.Get(ctx, w.key("reviewer"), a) == nil && a.Status.ReadyReplicas == 3
+	w.Eventually("three are ready", func(ctx context.Context) bool {
+		return w.Get(ctx, w.Key("reviewer"), a) == nil && a.Status.ReadyReplicas == 3
 	})
 	for i := range 20 {
 		name := fmt.Sprint("work-", i)
 		w.deliver(a, name, harness.HoldPrefix+name)
 	}
-	w.eventually("all room is taken", func(context.Context) bool {
+	w.Eventually("all room is taken", func(context.Context) bool {
 		for _, h := range pods {
 			if len(h.Runner.Started()) != 2 {
 				return false
@@ -138,7 +139,7 @@ func TestTwentyRunsAreSpreadOverThreeReplicas(t *testing.T) {
 		return true
 	})
 	released := map[harness.Key]bool{}
-	w.eventually("all end", func(ctx context.Context) bool {
+	w.Eventually("all end", func(ctx context.Context) bool {
 		for _, h := range pods {
 			for k := range h.Runner.Started() {
 				if !released[k] {
@@ -151,7 +152,7 @@ func TestTwentyRunsAreSpreadOverThreeReplicas(t *testing.T) {
 	})
 	accepted, running := map[string][]span{}, map[string][]span{}
 	for i := range 20 {
-		r := w.theRun(fmt.Sprint("work-", i), hasEnded)
+		r := w.Run(fmt.Sprint("work-", i), (*v1alpha1.AgentRun).Ended)
 		assert.Equal(t, v1alpha1.PhaseSucceeded, r.Status.Phase)
 		assert.Equal(t, int64(1), r.Status.Delivery.Attempt, "nobody refused it")
 		name, end := r.Status.PodName, r.Status.CompletionTime.Time
@@ -188,10 +189,10 @@ func atOnce(spans []span) int {
 func TestAnAgentWhoseDeliveryPortCannotBeTalkedToIsNotReady(t *testing.T) {
 	w := newDeliveringWorld(t)
 	w.controller()
-	w.agent("reviewer")
+	w.Agent("reviewer")
 	ip := newIP()
 	w.probed("reviewer-1", ip)
-	w.theRun("reviewer-1", isListening)
+	w.Run("reviewer-1", room.IsListening)
 	a := w.agentIs("reviewer", v1alpha1.AgentConditionReady, metav1.ConditionFalse, v1alpha1.ReasonTargetUnreachable)
 	c := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.AgentConditionReady)
 	assert.Contains(t, c.Message, "reviewer-1 listens, and its delivery port cannot be talked to: ")

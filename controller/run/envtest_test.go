@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"os"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,36 +19,29 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
-	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/controller/run"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/test/apiserver"
+	"github.com/hearthdev/hearth/test/apiserver/room"
 )
 
 var server = apiserver.New(apiserver.Options{})
 
 func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
 
-const (
-	patience = 30 * time.Second
-	beat     = 25 * time.Millisecond
-)
-
-// world is a namespace in which the test plays kubelet and, with start, the controller runs with the rights of config/rbac.
+// world is a room in which, with start, the controller runs with the rights of config/rbac.
 type world struct {
-	t         *testing.T
-	namespace string
-	ahead     atomic.Int64 // how far the controller's clock is ahead
-	client.Client
+	t *testing.T
+	*room.Room
+	ahead atomic.Int64 // how far the controller's clock is ahead
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{t: t, namespace: server.Namespace(t), Client: server.Client(t)}
+	return &world{t: t, Room: room.New(t, server)}
 }
 
 func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
@@ -57,94 +49,20 @@ func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Lo
 // start runs the controller until the test ends, or stop is called.
 func (w *world) start() (stop func()) {
 	w.t.Helper()
-	mgr, err := ctrl.NewManager(server.Controller(w.t), ctrl.Options{
-		Scheme: apiserver.Scheme(w.t), Cache: pod.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
-		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-	})
-	require.NoError(w.t, err)
+	return w.reconcile(w.Manager(server.Controller(w.t), room.Options()))
+}
+
+// reconcile runs the controller of a manager.
+func (w *world) reconcile(mgr manager.Manager) (stop func()) {
+	w.t.Helper()
 	require.NoError(w.t, (&run.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: w.now, Random: rand.Reader}).SetupWithManager(mgr))
-	ctx, cancel := context.WithCancel(w.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	done := false
-	stop = func() {
-		if !done {
-			done = true
-			cancel()
-			assert.NoError(w.t, <-ended)
-		}
-	}
-	w.t.Cleanup(stop)
-	return stop
+	return w.Start(mgr)
 }
-
-// oneShot is a run of a Task Agent as admission stores it.
-func (w *world) oneShot(name string, changes ...func(*v1alpha1.AgentRun)) *v1alpha1.AgentRun {
-	w.t.Helper()
-	r := &v1alpha1.AgentRun{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
-		Spec: v1alpha1.AgentRunSpec{
-			AgentRef: v1alpha1.AgentRef{Name: "task", UID: "agent-uid", Generation: 1}, Goal: "Review PR 17.",
-			Runtime:               &v1alpha1.AgentRuntime{Command: []string{"goose", "acp"}},
-			Template:              &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "registry/agent:1"}}}},
-			ActiveDeadlineSeconds: ptr.To[int64](1800), StartingDeadlineSeconds: ptr.To[int64](600),
-		},
-	}
-	for _, change := range changes {
-		change(r)
-	}
-	require.NoError(w.t, w.Create(w.t.Context(), r))
-	return r
-}
-
-func (w *world) key(name string) client.ObjectKey {
-	return client.ObjectKey{Namespace: w.namespace, Name: name}
-}
-
-func (w *world) eventually(what string, look func(context.Context) bool) {
-	w.t.Helper()
-	require.Eventually(w.t, func() bool { return look(w.t.Context()) }, patience, beat, what)
-}
-
-func (w *world) until(name, what string, ok func(*v1alpha1.AgentRun) bool) *v1alpha1.AgentRun {
-	w.t.Helper()
-	var r v1alpha1.AgentRun
-	w.eventually(name+": "+what, func(ctx context.Context) bool {
-		r = v1alpha1.AgentRun{}
-		return w.Get(ctx, w.key(name), &r) == nil && ok(&r)
-	})
-	return &r
-}
-
-func hasPod(r *v1alpha1.AgentRun) bool { return r.Status.PodUID != "" }
 
 func isRunning(r *v1alpha1.AgentRun) bool { return r.Status.Phase == v1alpha1.PhaseRunning }
 
-func says(text string) func(*v1alpha1.AgentRun) bool {
-	return func(r *v1alpha1.AgentRun) bool {
-		c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.AgentRunConditionSucceeded)
-		return c != nil && strings.Contains(c.Message, text)
-	}
-}
-
 // onNode puts the run's Pod on a node, without which a deleted Pod goes at once.
 func onNode(r *v1alpha1.AgentRun) { r.Spec.Template.Spec.NodeName = "node-1" }
-
-// kubelet writes a Pod's status.
-func (w *world) kubelet(name string, change func(*corev1.PodStatus)) {
-	w.t.Helper()
-	var p corev1.Pod
-	require.NoError(w.t, w.Get(w.t.Context(), w.key(name), &p))
-	change(&p.Status)
-	require.NoError(w.t, w.Status().Update(w.t.Context(), &p))
-}
-
-func runs(s *corev1.PodStatus) {
-	s.Phase, s.PodIP, s.PodIPs = corev1.PodRunning, "10.77.0.9", []corev1.PodIP{{IP: "10.77.0.9"}}
-	s.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	s.ContainerStatuses = []corev1.ContainerStatus{{Name: "agent", Ready: true, Image: "i", ImageID: "i", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}}
-}
 
 func ends(code int32, message string) func(*corev1.PodStatus) {
 	return func(s *corev1.PodStatus) {
@@ -157,11 +75,6 @@ func ends(code int32, message string) func(*corev1.PodStatus) {
 	}
 }
 
-func (w *world) remove(name string) {
-	w.t.Helper()
-	require.NoError(w.t, w.Delete(w.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}, client.GracePeriodSeconds(0)))
-}
-
 func leaves(message string) string {
 	return string(wire.EncodeTermination(wire.Envelope{Outcome: wire.OutcomeFailed, Reason: wire.ReasonLimitReached, Message: message, Output: &wire.Output{MediaType: "text/plain", Value: "half"}}))
 }
@@ -170,53 +83,53 @@ func leaves(message string) string {
 func TestAOneShotRunIsRecordedOnceFromItsTerminationMessage(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	w.start()
-	w.oneShot("review-17")
-	r := w.until("review-17", "has a Pod", hasPod)
+	w.OneShot("review-17")
+	r := w.Run("review-17", room.HasPod)
 	var s corev1.Service
-	require.NoError(t, w.Get(ctx, w.key("review-17"), &s))
+	require.NoError(t, w.Get(ctx, w.Key("review-17"), &s))
 	assert.True(t, metav1.IsControlledBy(&s, r))
 	assert.Equal(t, corev1.ClusterIPNone, s.Spec.ClusterIP)
 	assert.False(t, s.Spec.PublishNotReadyAddresses)
 	assert.Equal(t, []any{"acp", int32(4000), "acp"}, []any{s.Spec.Ports[0].Name, s.Spec.Ports[0].Port, s.Spec.Ports[0].TargetPort.String()})
 	var p corev1.Pod
-	require.NoError(t, w.Get(ctx, w.key("review-17"), &p))
+	require.NoError(t, w.Get(ctx, w.Key("review-17"), &p))
 	for key, value := range s.Spec.Selector {
 		assert.Equal(t, value, p.Labels[key])
 	}
-	w.kubelet("review-17", runs)
-	w.until("review-17", "listens", func(r *v1alpha1.AgentRun) bool { return r.Status.Address == "10.77.0.9:4000" })
-	w.kubelet("review-17", ends(2, leaves("stopped at its limit")))
-	r = w.until("review-17", "is recorded", (*v1alpha1.AgentRun).Ended)
+	w.Kubelet("review-17", room.Listens)
+	w.Run("review-17", func(r *v1alpha1.AgentRun) bool { return r.Status.Address == "10.77.0.9:4000" })
+	w.Kubelet("review-17", ends(2, leaves("stopped at its limit")))
+	r = w.Run("review-17", (*v1alpha1.AgentRun).Ended)
 	assert.Equal(t, []string{"Failed", "LimitReached", "stopped at its limit", "half", ""}, []string{r.Status.Outcome, r.Status.Reason, r.Status.Message, r.Status.Output.Value, r.Status.TerminationData})
 	assert.True(t, meta.IsStatusConditionFalse(r.Status.Conditions, v1alpha1.AgentRunConditionACPReady))
 
-	w.oneShot("next") // once it has its Pod, the controller has looked at the record, too
-	w.kubelet("review-17", func(s *corev1.PodStatus) { s.Message = "touched" })
-	w.until("next", "has a Pod", hasPod)
-	again := w.until("review-17", "is there", (*v1alpha1.AgentRun).Ended)
+	w.OneShot("next") // once it has its Pod, the controller has looked at the record, too
+	w.Kubelet("review-17", func(s *corev1.PodStatus) { s.Message = "touched" })
+	w.Run("next", room.HasPod)
+	again := w.Run("review-17", (*v1alpha1.AgentRun).Ended)
 	assert.Equal(t, r.ResourceVersion, again.ResourceVersion)
-	require.NoError(t, w.Get(ctx, w.key("review-17"), &p), "its logs can be read")
+	require.NoError(t, w.Get(ctx, w.Key("review-17"), &p), "its logs can be read")
 	assert.Nil(t, p.DeletionTimestamp)
 }
 
 // A Service of the run's name is never adopted, and the Pod waits for the name; a deleted one is made again while the run lives.
 func TestTheServiceOfARun(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	foreign := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "review-17"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	foreign := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "review-17"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
 	require.NoError(t, w.Create(ctx, foreign))
 	w.start()
-	w.oneShot("review-17")
-	r := w.until("review-17", "is blocked", says("Service review-17 exists and is not this run's: delete it"))
+	w.OneShot("review-17")
+	r := w.Run("review-17", room.Says("Service review-17 exists and is not this run's: delete it"))
 	assert.Empty(t, r.Status.PodUID)
 	assert.Equal(t, v1alpha1.ReasonPodNotRunning, r.Status.Conditions[0].Reason)
 	require.NoError(t, w.Delete(ctx, foreign))
-	r = w.until("review-17", "has a Pod", hasPod)
+	r = w.Run("review-17", room.HasPod)
 
-	require.NoError(t, w.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "review-17"}}))
+	require.NoError(t, w.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "review-17"}}))
 	var s corev1.Service
-	w.eventually("the Service is there again", func(ctx context.Context) bool {
+	w.Eventually("the Service is there again", func(ctx context.Context) bool {
 		s = corev1.Service{}
-		return w.Get(ctx, w.key("review-17"), &s) == nil && s.DeletionTimestamp == nil
+		return w.Get(ctx, w.Key("review-17"), &s) == nil && s.DeletionTimestamp == nil
 	})
 	assert.True(t, metav1.IsControlledBy(&s, r))
 }
@@ -225,44 +138,39 @@ func TestTheServiceOfARun(t *testing.T) {
 func TestAOneShotPodWithoutItsLabelIsNotTakenForGone(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	w.start()
-	w.oneShot("review-17")
-	w.until("review-17", "has a Pod", hasPod)
-	w.kubelet("review-17", runs)
-	w.until("review-17", "runs", isRunning)
+	w.OneShot("review-17")
+	w.Run("review-17", room.HasPod)
+	w.Kubelet("review-17", room.Listens)
+	w.Run("review-17", isRunning)
 	var p corev1.Pod
-	require.NoError(t, w.Get(ctx, w.key("review-17"), &p))
+	require.NoError(t, w.Get(ctx, w.Key("review-17"), &p))
 	before := p.DeepCopy()
 	delete(p.Labels, v1alpha1.LabelRun)
 	require.NoError(t, w.Patch(ctx, &p, client.MergeFrom(before)))
-	w.oneShot("next")
-	w.until("next", "has a Pod", hasPod)
-	r := w.until("review-17", "lives", func(*v1alpha1.AgentRun) bool { return true })
+	w.OneShot("next")
+	w.Run("next", room.HasPod)
+	r := w.Run("review-17", room.Exists)
 	require.False(t, r.Ended(), r.Status.Message)
-	w.kubelet("review-17", ends(0, ""))
-	touched := r.DeepCopy()
-	touched.Labels = map[string]string{"touched": "yes"}
-	require.NoError(t, w.Patch(ctx, touched, client.MergeFrom(r)))
-	assert.Equal(t, v1alpha1.ReasonCompleted, w.until("review-17", "is recorded", (*v1alpha1.AgentRun).Ended).Status.Reason)
+	w.Kubelet("review-17", ends(0, ""))
+	w.Touch(r)
+	assert.Equal(t, v1alpha1.ReasonCompleted, w.Run("review-17", (*v1alpha1.AgentRun).Ended).Status.Reason)
 }
 
 // R9, row 33: a cancel deletes the Pod; what the harness left as it ended is the record, though the Pod is gone a moment later.
 func TestAResultThatGoesWithItsPodIsRecorded(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	w.start()
-	w.oneShot("review-17", onNode)
-	w.until("review-17", "has a Pod", hasPod)
-	w.kubelet("review-17", runs)
-	r := w.until("review-17", "runs", isRunning)
+	w.OneShot("review-17", onNode)
+	w.Run("review-17", room.HasPod)
+	w.Kubelet("review-17", room.Listens)
+	r := w.Run("review-17", isRunning)
 	cancelled := r.DeepCopy()
 	cancelled.Spec.Cancel = true
 	require.NoError(t, w.Patch(ctx, cancelled, client.MergeFrom(r)))
-	w.eventually("the Pod is told to end", func(ctx context.Context) bool {
-		var p corev1.Pod
-		return w.Get(ctx, w.key("review-17"), &p) == nil && p.DeletionTimestamp != nil
-	})
-	w.kubelet("review-17", ends(2, leaves("the real end came first")))
-	w.remove("review-17")
-	r = w.until("review-17", "is recorded", (*v1alpha1.AgentRun).Ended)
+	p := w.Terminating("review-17")
+	w.Kubelet("review-17", ends(2, leaves("the real end came first")))
+	w.Remove(p)
+	r = w.Run("review-17", (*v1alpha1.AgentRun).Ended)
 	assert.Equal(t, "the real end came first", r.Status.Message)
 }
 
@@ -270,48 +178,44 @@ func TestAResultThatGoesWithItsPodIsRecorded(t *testing.T) {
 func TestARunThatNeverStartsEndsByItsDeadline(t *testing.T) {
 	w := newWorld(t)
 	stop := w.start()
-	w.oneShot("review-17", onNode, func(r *v1alpha1.AgentRun) { r.Spec.StartingDeadlineSeconds = ptr.To[int64](25) })
-	w.until("review-17", "has a Pod", hasPod)
-	w.kubelet("review-17", func(s *corev1.PodStatus) {
+	w.OneShot("review-17", onNode, func(r *v1alpha1.AgentRun) { r.Spec.StartingDeadlineSeconds = ptr.To[int64](25) })
+	w.Run("review-17", room.HasPod)
+	w.Kubelet("review-17", func(s *corev1.PodStatus) {
 		s.Phase = corev1.PodPending
 		s.ContainerStatuses = []corev1.ContainerStatus{{Name: "agent", Image: "i", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
 	})
-	w.until("review-17", "says why", says("ImagePullBackOff: no such image"))
+	w.Run("review-17", room.Says("ImagePullBackOff: no such image"))
 	stop()
 	w.ahead.Store(int64(25 * time.Second))
 	w.start()
-	w.until("review-17", "is too late, and not recorded", func(r *v1alpha1.AgentRun) bool { return !r.Ended() && says("not started within 25 s")(r) })
-	w.eventually("the Pod is told to end", func(ctx context.Context) bool {
-		var p corev1.Pod
-		return w.Get(ctx, w.key("review-17"), &p) == nil && p.DeletionTimestamp != nil
-	})
-	w.remove("review-17")
-	r := w.until("review-17", "is recorded", (*v1alpha1.AgentRun).Ended)
+	w.Run("review-17", func(r *v1alpha1.AgentRun) bool { return !r.Ended() && room.Says("not started within 25 s")(r) })
+	w.Remove(w.Terminating("review-17"))
+	r := w.Run("review-17", (*v1alpha1.AgentRun).Ended)
 	assert.Equal(t, []string{"StartingDeadlineExceeded", "not started within 25 s: container agent: ImagePullBackOff: no such image"}, []string{r.Status.Reason, r.Status.Message})
 }
 
 // What is invalid stays so and ends the run; what a quota forbids may be allowed later and is waited for.
 func TestWhatIsInvalidEndsARunAndAQuotaIsWaitedFor(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
 	require.NoError(t, w.Create(ctx, quota))
 	quota.Status.Hard = quota.Spec.Hard
 	quota.Status.Used = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
 	require.NoError(t, w.Status().Update(ctx, quota))
 	w.start()
-	w.oneShot("broken", func(r *v1alpha1.AgentRun) { r.Spec.Template.Spec.NodeSelector = map[string]string{"not a label": "x"} })
-	r := w.until("broken", "is recorded", (*v1alpha1.AgentRun).Ended)
+	w.OneShot("broken", func(r *v1alpha1.AgentRun) { r.Spec.Template.Spec.NodeSelector = map[string]string{"not a label": "x"} })
+	r := w.Run("broken", (*v1alpha1.AgentRun).Ended)
 	assert.Equal(t, v1alpha1.ReasonInvalidTemplate, r.Status.Reason)
 	assert.Contains(t, r.Status.Message, "nodeSelector")
-	w.oneShot("dotted.name")
-	r = w.until("dotted.name", "is recorded", (*v1alpha1.AgentRun).Ended)
+	w.OneShot("dotted.name")
+	r = w.Run("dotted.name", (*v1alpha1.AgentRun).Ended)
 	assert.Equal(t, v1alpha1.ReasonInvalidTemplate, r.Status.Reason)
 	assert.Contains(t, r.Status.Message, "refused the Service")
-	w.oneShot("review-17")
-	r = w.until("review-17", "waits", says("exceeded quota"))
+	w.OneShot("review-17")
+	r = w.Run("review-17", room.Says("exceeded quota"))
 	assert.False(t, r.Ended())
 	require.NoError(t, w.Delete(ctx, quota))
-	w.until("review-17", "has a Pod", hasPod)
+	w.Run("review-17", room.HasPod)
 }
 
 // dying is a client of a controller that ends between a Pod's creation and the write of the run's status.
@@ -327,20 +231,20 @@ func (deadWriter) Update(context.Context, client.Object, ...client.SubResourceUp
 
 // Crash point: the Pod was made and nobody wrote it down. The next process takes it over, also where it has ended by then: one Pod a run.
 func TestAPodThatNobodyWroteDownIsTakenOver(t *testing.T) {
-	for name, meanwhile := range map[string]func(*corev1.PodStatus){"it lives": runs, "it ended": ends(0, "")} {
+	for name, meanwhile := range map[string]func(*corev1.PodStatus){"it lives": room.Listens, "it ended": ends(0, "")} {
 		t.Run(name, func(t *testing.T) {
 			w, ctx := newWorld(t), t.Context()
-			w.oneShot("review-17")
+			w.OneShot("review-17")
 			recorder := events.NewFakeRecorder(9)
 			r := &run.Reconciler{Client: dying{w.Client}, Live: w.Client, Events: recorder, Now: w.now, Random: rand.Reader}
-			_, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: w.key("review-17")})
+			_, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: w.Key("review-17")})
 			require.ErrorIs(t, err, assert.AnError)
 			var p corev1.Pod
-			require.NoError(t, w.Get(ctx, w.key("review-17"), &p))
-			require.False(t, hasPod(w.until("review-17", "is there", func(*v1alpha1.AgentRun) bool { return true })))
-			w.kubelet("review-17", meanwhile)
+			require.NoError(t, w.Get(ctx, w.Key("review-17"), &p))
+			require.False(t, room.HasPod(w.Run("review-17", room.Exists)))
+			w.Kubelet("review-17", meanwhile)
 			w.start()
-			got := w.until("review-17", "knows its Pod", hasPod)
+			got := w.Run("review-17", room.HasPod)
 			assert.Equal(t, p.UID, got.Status.PodUID)
 			assert.Empty(t, recorder.Events, "nothing is told that was not written")
 		})
@@ -367,45 +271,45 @@ func (s stale) Get(ctx context.Context, key client.ObjectKey, o client.Object, o
 // Row 9, R43: a cache that still shows a finished run without a Pod makes no second one and changes nothing.
 func TestAStaleCacheMakesNoSecondPodAndChangesNoRecord(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	fresh := w.oneShot("review-17")
+	fresh := w.OneShot("review-17")
 	stop := w.start()
-	w.until("review-17", "has a Pod", hasPod)
-	w.kubelet("review-17", ends(0, ""))
-	recorded := w.until("review-17", "is recorded", (*v1alpha1.AgentRun).Ended)
+	w.Run("review-17", room.HasPod)
+	w.Kubelet("review-17", ends(0, ""))
+	recorded := w.Run("review-17", (*v1alpha1.AgentRun).Ended)
 	stop()
-	w.remove("review-17")
+	w.Remove(w.Pod("review-17"))
 	r := &run.Reconciler{Client: stale{w.Client, fresh}, Live: w.Client, Events: events.NewFakeRecorder(9), Now: w.now, Random: rand.Reader}
-	_, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: w.key("review-17")})
+	_, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: w.Key("review-17")})
 	require.NoError(t, err)
 	w.ahead.Store(int64(24 * time.Hour)) // past every deadline
-	_, err = r.Reconcile(ctx, ctrl.Request{NamespacedName: w.key("review-17")})
+	_, err = r.Reconcile(ctx, ctrl.Request{NamespacedName: w.Key("review-17")})
 	require.NoError(t, err)
-	assert.True(t, apierrors.IsNotFound(w.Get(ctx, w.key("review-17"), &corev1.Pod{})))
-	assert.Equal(t, recorded.ResourceVersion, w.until("review-17", "is there", (*v1alpha1.AgentRun).Ended).ResourceVersion)
+	assert.True(t, apierrors.IsNotFound(w.Get(ctx, w.Key("review-17"), &corev1.Pod{})))
+	assert.Equal(t, recorded.ResourceVersion, w.Run("review-17", (*v1alpha1.AgentRun).Ended).ResourceVersion)
 }
 
 // A Pod that has started in the meantime is not deleted for not having started: it is deleted only as it was seen.
 func TestAPodThatStartsAtTheLastMomentGoesOn(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	w.oneShot("review-17", onNode)
+	w.OneShot("review-17", onNode)
 	r := &run.Reconciler{Client: w.Client, Live: w.Client, Events: events.NewFakeRecorder(9), Now: w.now, Random: rand.Reader}
 	look := func() {
-		_, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: w.key("review-17")})
+		_, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: w.Key("review-17")})
 		require.NoError(t, err)
 	}
 	look()
 	var before corev1.Pod
-	require.NoError(t, w.Get(ctx, w.key("review-17"), &before))
-	w.kubelet("review-17", runs)
+	require.NoError(t, w.Get(ctx, w.Key("review-17"), &before))
+	w.Kubelet("review-17", room.Listens)
 	w.ahead.Store(int64(601 * time.Second))
 	r.Client = behind{w.Client, &before}
 	look()
 	var p corev1.Pod
-	require.NoError(t, w.Get(ctx, w.key("review-17"), &p))
+	require.NoError(t, w.Get(ctx, w.Key("review-17"), &p))
 	assert.Nil(t, p.DeletionTimestamp)
 	r.Client = w.Client
 	look()
-	assert.Equal(t, v1alpha1.PhaseRunning, w.until("review-17", "is there", hasPod).Status.Phase)
+	assert.Equal(t, v1alpha1.PhaseRunning, w.Run("review-17", room.HasPod).Status.Phase)
 }
 
 // behind reads a Pod as it was.

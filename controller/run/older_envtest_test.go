@@ -3,7 +3,6 @@ package run_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"log/slog"
 	"slices"
 	"strings"
@@ -19,18 +18,13 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
-	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/controller/record"
-	"github.com/hearthdev/hearth/controller/run"
 	"github.com/hearthdev/hearth/test/apiserver"
+	"github.com/hearthdev/hearth/test/apiserver/room"
 )
 
 // lines is a log that may be read while it is written.
@@ -57,33 +51,22 @@ func (w *world) startOlder(older *apiserver.Server) (log *lines, writes *atomic.
 	log, writes = &lines{}, &atomic.Int32{}
 	var checked *record.Checked
 	frozen := time.Now()
-	mgr, err := ctrl.NewManager(older.Controller(w.t), ctrl.Options{
-		Scheme: apiserver.Scheme(w.t), Cache: pod.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
-		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-		NewClient: func(c *rest.Config, o client.Options) (client.Client, error) {
-			direct, err := client.NewWithWatch(c, o)
-			checked = record.NewChecked(interceptor.NewClient(direct, interceptor.Funcs{
-				SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
-					if obj.GetName() == "review" {
-						writes.Add(1)
-					}
-					return c.SubResource(sub).Update(ctx, obj, opts...)
-				},
-			}), slog.New(slog.NewTextHandler(log, nil)), func() time.Time { return frozen })
-			return checked, err
-		},
-	})
-	require.NoError(w.t, err)
+	options := room.Options()
+	options.NewClient = func(c *rest.Config, o client.Options) (client.Client, error) {
+		direct, err := client.NewWithWatch(c, o)
+		checked = record.NewChecked(interceptor.NewClient(direct, interceptor.Funcs{
+			SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+				if obj.GetName() == "review" {
+					writes.Add(1)
+				}
+				return c.SubResource(sub).Update(ctx, obj, opts...)
+			},
+		}), slog.New(slog.NewTextHandler(log, nil)), func() time.Time { return frozen })
+		return checked, err
+	}
+	mgr := w.Manager(older.Controller(w.t), options)
 	checked.Tell(mgr.GetEventRecorder("hearth"))
-	require.NoError(w.t, (&run.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: w.now, Random: rand.Reader}).SetupWithManager(mgr))
-	ctx, cancel := context.WithCancel(w.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	w.t.Cleanup(func() {
-		cancel()
-		assert.NoError(w.t, <-ended)
-	})
+	w.reconcile(mgr)
 	return log, writes
 }
 
@@ -106,8 +89,8 @@ func (w *world) dropFields(older *apiserver.Server, fields ...string) {
 	}
 	schema.Properties["status"] = status
 	require.NoError(w.t, crds.Update(ctx, &crd))
-	probe := w.oneShot("probe")
-	w.eventually("the older CRD is served", func(ctx context.Context) bool {
+	probe := w.OneShot("probe")
+	w.Eventually("the older CRD is served", func(ctx context.Context) bool {
 		if err := w.Get(ctx, client.ObjectKeyFromObject(probe), probe); err != nil {
 			return false
 		}
@@ -122,20 +105,20 @@ func (w *world) dropFields(older *apiserver.Server, fields ...string) {
 // the run never ends by what is stored, and is written a bounded number of times all the same.
 func TestARecordThatAnOlderCRDDropsIsSaidAndNotWrittenForEver(t *testing.T) {
 	older := apiserver.ForTest(t, apiserver.Options{})
-	w := &world{t: t, namespace: older.Namespace(t), Client: older.Client(t)}
+	w := &world{t: t, Room: room.New(t, older)}
 	w.dropFields(older, "completionTime", "startTime")
 	log, writes := w.startOlder(older)
-	w.oneShot("review")
-	w.until("review", "has a Pod", hasPod)
-	w.kubelet("review", runs)
-	w.until("review", "runs", isRunning)
-	w.kubelet("review", ends(0, leaves("private words")))
-	w.until("review", "has an outcome", func(r *v1alpha1.AgentRun) bool { return r.Status.Outcome != "" })
+	w.OneShot("review")
+	w.Run("review", room.HasPod)
+	w.Kubelet("review", room.Listens)
+	w.Run("review", isRunning)
+	w.Kubelet("review", ends(0, leaves("private words")))
+	w.Run("review", func(r *v1alpha1.AgentRun) bool { return r.Status.Outcome != "" })
 
-	w.eventually("the fields are said on the run", func(ctx context.Context) bool {
+	w.Eventually("the fields are said on the run", func(ctx context.Context) bool {
 		var list eventsv1.EventList
 		said := ""
-		if w.List(ctx, &list, client.InNamespace(w.namespace)) == nil {
+		if w.List(ctx, &list, client.InNamespace(w.Namespace)) == nil {
 			for _, e := range list.Items {
 				if e.Reason == "OlderCRD" && e.Regarding.Kind == "AgentRun" && e.Regarding.Name == "review" {
 					said += e.Note + "\n"
@@ -151,9 +134,9 @@ func TestARecordThatAnOlderCRDDropsIsSaidAndNotWrittenForEver(t *testing.T) {
 	assert.NotContains(t, log.text(), "private")
 
 	for _, name := range []string{"next-1", "next-2", "next-3"} { // the controller goes on, for long enough to see a loop
-		w.oneShot(name)
-		w.until(name, "has a Pod", hasPod)
-		w.kubelet("review", func(s *corev1.PodStatus) { s.Message = name })
+		w.OneShot(name)
+		w.Run(name, room.HasPod)
+		w.Kubelet("review", func(s *corev1.PodStatus) { s.Message = name })
 	}
 	const others = 8 // before its Pod ran nothing was lost
 	assert.LessOrEqual(t, writes.Load(), int32(16+others))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/sandbox"
+	"github.com/hearthdev/hearth/test/apiserver/room"
 	double "github.com/hearthdev/hearth/test/sandbox"
 )
 
@@ -23,63 +24,65 @@ import (
 func TestAStandingRunOfASandbox(t *testing.T) {
 	w := newWorld(t)
 	w.agent("reviewer")
-	p := w.thePod("reviewer-1")
-	s, r := w.theSandbox("reviewer-1"), w.theRun("reviewer-1", func(r *v1alpha1.AgentRun) bool { return r.Status.PodUID == p.UID })
+	p := w.Pod("reviewer-1")
+	s, r := w.theSandbox("reviewer-1"), w.Run("reviewer-1", func(r *v1alpha1.AgentRun) bool { return r.Status.PodUID == p.UID })
 	assert.True(t, metav1.IsControlledBy(s, r))
 	assert.True(t, metav1.IsControlledBy(p, s))
 	assert.Equal(t, "reviewer-1", p.Labels[v1alpha1.LabelRun])
 	assert.Empty(t, s.Finalizers)
-	w.eventually("its Service", func(ctx context.Context) bool { return w.Get(ctx, w.key("reviewer-1"), &corev1.Service{}) == nil })
+	w.Eventually("its Service", func(ctx context.Context) bool { return w.Get(ctx, w.Key("reviewer-1"), &corev1.Service{}) == nil })
 
-	w.kubelet("reviewer-1", func(s *corev1.PodStatus) { s.Phase = corev1.PodRunning })
-	w.theRun("reviewer-1", func(r *v1alpha1.AgentRun) bool { return r.Status.Phase == v1alpha1.PhaseRunning && !isListening(r) })
-	w.kubelet("reviewer-1", listens)
-	r = w.theRun("reviewer-1", isListening)
+	w.Kubelet("reviewer-1", func(s *corev1.PodStatus) { s.Phase = corev1.PodRunning })
+	w.Run("reviewer-1", func(r *v1alpha1.AgentRun) bool {
+		return r.Status.Phase == v1alpha1.PhaseRunning && !room.IsListening(r)
+	})
+	w.Kubelet("reviewer-1", room.Listens)
+	r = w.Run("reviewer-1", room.IsListening)
 	assert.Equal(t, "10.77.0.9:4000", r.Status.Address)
 
 	require.NoError(t, w.Delete(t.Context(), p))
-	r = w.theRun("reviewer-1", func(r *v1alpha1.AgentRun) bool { return !isListening(r) })
+	r = w.Run("reviewer-1", func(r *v1alpha1.AgentRun) bool { return !room.IsListening(r) })
 	assert.Equal(t, "Pod reviewer-1 is terminating", acpSays(r))
-	w.gone(s) // before the Pod is
-	require.NoError(t, w.Get(t.Context(), w.key("reviewer-1"), p))
-	w.remove(p)
-	r = w.theRun("reviewer-1", hasEnded)
+	w.Gone(s) // before the Pod is
+	require.NoError(t, w.Get(t.Context(), w.Key("reviewer-1"), p))
+	w.Remove(p)
+	r = w.Run("reviewer-1", (*v1alpha1.AgentRun).Ended)
 	assert.Equal(t, []any{v1alpha1.ReasonPodFailed, "the Pod was deleted"}, []any{r.Status.Reason, r.Status.Message})
-	w.thePod("reviewer-2")
+	w.Pod("reviewer-2")
 }
 
 // A Sandbox's Pod comes back under the same name: that is another Pod. The run ends, and so does the Sandbox.
 func TestAPodThatCameBackIsAnother(t *testing.T) {
 	w := newWorld(t)
 	w.agent("reviewer")
-	w.kubelet("reviewer-1", listens)
-	r := w.theRun("reviewer-1", isListening)
-	p, s := w.thePod("reviewer-1"), w.theSandbox("reviewer-1")
-	w.remove(p) // at once, as with a node that is lost
-	ended := w.theRun("reviewer-1", hasEnded)
+	w.Kubelet("reviewer-1", room.Listens)
+	r := w.Run("reviewer-1", room.IsListening)
+	p, s := w.Pod("reviewer-1"), w.theSandbox("reviewer-1")
+	w.Remove(p) // at once, as with a node that is lost
+	ended := w.Run("reviewer-1", (*v1alpha1.AgentRun).Ended)
 	assert.Equal(t, []any{v1alpha1.ReasonPodFailed, r.Status.PodUID}, []any{ended.Status.Reason, ended.Status.PodUID})
-	w.gone(s)
-	w.thePod("reviewer-2")
-	assert.False(t, isListening(ended))
+	w.Gone(s)
+	w.Pod("reviewer-2")
+	assert.False(t, room.IsListening(ended))
 }
 
 // The Pod ends: its own termination decides, and the Sandbox goes, or it would start the work again when the Pod is cleaned away.
 func TestAOneShotRunOfASandboxEndsOnce(t *testing.T) {
 	w := newWorld(t)
 	w.oneShot("task-1")
-	w.kubelet("task-1", listens)
-	r := w.theRun("task-1", isListening)
+	w.Kubelet("task-1", room.Listens)
+	r := w.Run("task-1", room.IsListening)
 	s := w.theSandbox("task-1")
-	w.kubelet("task-1", func(s *corev1.PodStatus) {
+	w.Kubelet("task-1", func(s *corev1.PodStatus) {
 		s.Phase, s.ContainerStatuses[0].State = corev1.PodSucceeded, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			StartedAt: metav1.NewTime(time.Unix(1, 0)), FinishedAt: metav1.NewTime(time.Unix(31, 0))}}
 	})
-	ended := w.theRun("task-1", hasEnded)
+	ended := w.Run("task-1", (*v1alpha1.AgentRun).Ended)
 	assert.Equal(t, []any{v1alpha1.PhaseSucceeded, r.Status.PodUID}, []any{ended.Status.Phase, ended.Status.PodUID})
 	assert.Equal(t, time.Unix(31, 0).UTC(), ended.Status.CompletionTime.UTC())
-	w.gone(s)
-	w.gone(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "task-1", UID: ended.Status.PodUID}})
-	assert.True(t, apierrors.IsNotFound(w.Get(t.Context(), w.key("task-1"), &corev1.Pod{})), "it did not come back")
+	w.Gone(s)
+	w.Gone(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: "task-1", UID: ended.Status.PodUID}})
+	assert.True(t, apierrors.IsNotFound(w.Get(t.Context(), w.Key("task-1"), &corev1.Pod{})), "it did not come back")
 }
 
 // R9: cancel ends a Sandbox that is pending, and so does the deletion of its run; each waits for nobody.
@@ -87,68 +90,59 @@ func TestAPendingSandboxEndsWithItsRun(t *testing.T) {
 	w := newWorld(t)
 	w.oneShot("cancelled")
 	w.oneShot("deleted")
-	w.thePod("cancelled")
 	s, other := w.theSandbox("cancelled"), w.theSandbox("deleted")
-	r := w.theRun("cancelled", func(r *v1alpha1.AgentRun) bool { return r.Status.PodUID != "" })
+	r := w.Run("cancelled", room.HasPod)
 	require.Equal(t, v1alpha1.PhasePending, r.Status.Phase)
 	require.NoError(t, w.Patch(t.Context(), r, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"cancel":true}}`))))
-	w.gone(s)
-	w.eventually("the Pod to terminate", func(ctx context.Context) bool {
-		var p corev1.Pod
-		err := w.Get(ctx, w.key("cancelled"), &p)
-		return apierrors.IsNotFound(err) || err == nil && p.DeletionTimestamp != nil
-	})
-	w.remove(w.thePod("cancelled"))
-	assert.Equal(t, v1alpha1.ReasonCancelled, w.theRun("cancelled", hasEnded).Status.Reason)
+	w.Gone(s)
+	w.Remove(w.Terminating("cancelled"))
+	assert.Equal(t, v1alpha1.ReasonCancelled, w.Run("cancelled", (*v1alpha1.AgentRun).Ended).Status.Reason)
 
-	require.NoError(t, w.Delete(t.Context(), w.theRun("deleted", func(*v1alpha1.AgentRun) bool { return true })))
-	w.gone(other)
+	require.NoError(t, w.Delete(t.Context(), w.Run("deleted", room.Exists)))
+	w.Gone(other)
 }
 
 // A Sandbox that somebody deletes takes its Pod along, though nobody collects it.
 func TestASandboxThatSomebodyDeletedEndsItsRun(t *testing.T) {
 	w := newWorld(t)
 	w.agent("reviewer")
-	w.kubelet("reviewer-1", listens)
-	w.theRun("reviewer-1", isListening)
-	p, s := w.thePod("reviewer-1"), w.theSandbox("reviewer-1")
+	w.Kubelet("reviewer-1", room.Listens)
+	w.Run("reviewer-1", room.IsListening)
+	s := w.theSandbox("reviewer-1")
 	require.NoError(t, w.Delete(t.Context(), s, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 	s.Finalizers = nil // the garbage collector's part in orphaning
-	w.eventually("the Sandbox to be orphaned and gone", func(ctx context.Context) bool {
+	w.Eventually("the Sandbox to be orphaned and gone", func(ctx context.Context) bool {
 		return client.IgnoreNotFound(w.Patch(ctx, s, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))) == nil
 	})
-	w.gone(s)
-	w.theRun("reviewer-1", func(r *v1alpha1.AgentRun) bool { return !isListening(r) })
-	w.eventually("the Pod to terminate", func(ctx context.Context) bool {
-		return w.Get(ctx, w.key("reviewer-1"), p) == nil && p.DeletionTimestamp != nil
-	})
-	w.remove(p)
-	assert.Equal(t, v1alpha1.ReasonPodFailed, w.theRun("reviewer-1", hasEnded).Status.Reason)
-	w.thePod("reviewer-2")
+	w.Gone(s)
+	w.Run("reviewer-1", func(r *v1alpha1.AgentRun) bool { return !room.IsListening(r) })
+	w.Remove(w.Terminating("reviewer-1"))
+	assert.Equal(t, v1alpha1.ReasonPodFailed, w.Run("reviewer-1", (*v1alpha1.AgentRun).Ended).Status.Reason)
+	w.Pod("reviewer-2")
 }
 
 // Nothing of the name that is not the run's own is adopted: the run waits, and says so.
 func TestAForeignSandboxOrPodOfTheNameIsNotAdopted(t *testing.T) {
 	w := newWorld(t)
-	bare := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "i"}}}}
+	bare := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "i"}}}}
 	s, p := sandbox.Build(bare), bare.DeepCopy()
 	s.Name, p.Name = "taken", "occupied"
 	require.NoError(t, w.Create(t.Context(), s))
 	require.NoError(t, w.Create(t.Context(), p))
-	w.kubelet("taken", listens)
+	w.Kubelet("taken", room.Listens)
 	w.oneShot("taken")
 	w.oneShot("occupied")
-	r := w.theRun("taken", says("Sandbox taken exists and is not this run's: delete it"))
+	r := w.Run("taken", says("Sandbox taken exists and is not this run's: delete it"))
 	assert.Empty(t, r.Status.PodUID)
-	w.theRun("occupied", says("Pod occupied exists and is not this run's"))
-	assert.True(t, apierrors.IsNotFound(w.Get(t.Context(), w.key("occupied"), &sandbox.Sandbox{})), "a Sandbox could adopt the Pod")
+	w.Run("occupied", says("Pod occupied exists and is not this run's"))
+	assert.True(t, apierrors.IsNotFound(w.Get(t.Context(), w.Key("occupied"), &sandbox.Sandbox{})), "a Sandbox could adopt the Pod")
 
-	foreign := w.thePod("taken") // before its Sandbox goes: then another may have the name
+	foreign := w.Pod("taken") // before its Sandbox goes: then another may have the name
 	require.NoError(t, w.Delete(t.Context(), s))
 	require.NoError(t, w.Delete(t.Context(), p))
-	w.remove(foreign)
+	w.Remove(foreign)
 	for _, name := range []string{"taken", "occupied"} {
-		r := w.theRun(name, func(r *v1alpha1.AgentRun) bool { return r.Status.PodUID != "" })
+		r := w.Run(name, room.HasPod)
 		assert.True(t, metav1.IsControlledBy(w.theSandbox(name), r))
 	}
 }
@@ -161,28 +155,28 @@ func TestTheKindComesLaterAndGoesAgain(t *testing.T) {
 			require.NoError(t, double.Uninstall(t.Context(), server.Admin(t)))
 			w := bareWorld(t, namespaces)
 			w.agent("reviewer")
-			r := w.theRun("reviewer-1", says(sandbox.Missing))
+			r := w.Run("reviewer-1", says(sandbox.Missing))
 			assert.Equal(t, v1alpha1.PhasePending, r.Status.Phase)
 			assert.Empty(t, r.Status.PodName)
 			w.agent("plain", func(a *v1alpha1.Agent) { a.Spec.Backend = v1alpha1.BackendPod })
-			w.eventually("a Pod of another run", func(ctx context.Context) bool {
+			w.Eventually("a Pod of another run", func(ctx context.Context) bool {
 				var pods corev1.PodList
-				return w.List(ctx, &pods, client.InNamespace(w.namespace), client.MatchingLabels{v1alpha1.LabelAgent: "plain"}) == nil && len(pods.Items) == 1
+				return w.List(ctx, &pods, client.InNamespace(w.Namespace), client.MatchingLabels{v1alpha1.LabelAgent: "plain"}) == nil && len(pods.Items) == 1
 			})
 
 			require.NoError(t, double.Install(t.Context(), server.Admin(t)))
 			w.double()
 			w.look()
-			p := w.thePod("reviewer-1")
-			w.theRun("reviewer-1", func(r *v1alpha1.AgentRun) bool { return r.Status.PodUID == p.UID })
-			w.kubelet("reviewer-1", listens)
-			w.theRun("reviewer-1", isListening) // the Sandbox's own event woke it
+			p := w.Pod("reviewer-1")
+			w.Run("reviewer-1", func(r *v1alpha1.AgentRun) bool { return r.Status.PodUID == p.UID })
+			w.Kubelet("reviewer-1", room.Listens)
+			w.Run("reviewer-1", room.IsListening) // the Sandbox's own event woke it
 
 			require.NoError(t, double.Uninstall(t.Context(), server.Admin(t)))
 			w.look()
-			w.remove(p)
-			w.theRun("reviewer-1", hasEnded)
-			w.theRun("reviewer-2", says(sandbox.Missing))
+			w.Remove(p)
+			w.Run("reviewer-1", (*v1alpha1.AgentRun).Ended)
+			w.Run("reviewer-2", says(sandbox.Missing))
 			require.NoError(t, double.Install(t.Context(), server.Admin(t)))
 			w.look()
 			assert.Equal(t, ptr.To(true), w.theSandbox("reviewer-2").Spec.Service)
@@ -196,7 +190,7 @@ func (w *world) look() {
 	for range 2 { // the second is taken only after the first led to something
 		select {
 		case w.looks <- time.Now():
-		case <-time.After(patience):
+		case <-time.After(room.Patience):
 			w.t.Fatal("nobody looks for the kind")
 		}
 	}

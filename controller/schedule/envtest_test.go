@@ -10,48 +10,34 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
-	"github.com/hearthdev/hearth/controller/deliver"
 	"github.com/hearthdev/hearth/controller/retention"
 	"github.com/hearthdev/hearth/controller/schedule"
 	"github.com/hearthdev/hearth/test/apiserver"
+	"github.com/hearthdev/hearth/test/apiserver/room"
 )
 
 var server = apiserver.New(apiserver.Options{})
 
 func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
 
-const (
-	patience = 30 * time.Second
-	beat     = 25 * time.Millisecond
-)
-
-// place is a namespace of the real API server, with a clock that the test moves.
+// place is a room with a clock that the test moves.
 type place struct {
-	t         *testing.T
-	namespace string
-	ahead     atomic.Int64
-	client.Client
+	t *testing.T
+	*room.Room
+	ahead atomic.Int64
 }
 
-func newPlace(t *testing.T) *place {
-	return &place{t: t, namespace: server.Namespace(t), Client: server.Client(t)}
-}
+func newPlace(t *testing.T) *place { return &place{t: t, Room: room.New(t, server)} }
 
 func (p *place) now() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
 
@@ -59,61 +45,45 @@ func (p *place) now() time.Time { return time.Now().Add(time.Duration(p.ahead.Lo
 func (p *place) to(a *v1alpha1.Agent, at time.Time, after time.Duration) {
 	p.t.Helper()
 	p.ahead.Store(int64(time.Until(at) + after))
-	require.NoError(p.t, p.Patch(p.t.Context(), a, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"test/looked-at":"`+p.now().String()+`"}}}`))))
+	p.Touch(a)
 }
 
 // run runs the controllers, with the rights of config/rbac, until stop.
 func (p *place) run(funcs interceptor.Funcs) (stop func()) {
-	mgr, err := ctrl.NewManager(server.Controller(p.t), ctrl.Options{
-		Scheme: apiserver.Scheme(p.t), Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
-		Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{p.namespace: {}}, ByObject: map[client.Object]cache.ByObject{&v1alpha1.AgentRun{}: {Transform: deliver.Transform}}},
-		NewClient: func(c *rest.Config, o client.Options) (client.Client, error) {
-			real, err := client.NewWithWatch(c, o)
-			if err != nil {
-				return nil, err
-			}
-			return interceptor.NewClient(real, funcs), nil
-		},
-	})
-	require.NoError(p.t, err)
+	options := room.Options()
+	options.NewClient = func(c *rest.Config, o client.Options) (client.Client, error) {
+		real, err := client.NewWithWatch(c, o)
+		if err != nil {
+			return nil, err
+		}
+		return interceptor.NewClient(real, funcs), nil
+	}
+	mgr := p.Manager(server.Controller(p.t), options)
 	require.NoError(p.t, (&schedule.Reconciler{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("hearth"), Now: p.now}).SetupWithManager(mgr))
 	require.NoError(p.t, retention.SetupWithManager(mgr, p.now))
-	ctx, cancel := context.WithCancel(p.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	stop = func() {
-		cancel()
-		if ended != nil {
-			assert.NoError(p.t, <-ended)
-			ended = nil
-		}
-	}
-	p.t.Cleanup(stop)
-	return stop
+	return p.Start(mgr)
 }
 
 func (p *place) agent(change func(*v1alpha1.AgentSpec)) *v1alpha1.Agent {
-	a := &v1alpha1.Agent{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "nightly"},
-		Spec: v1alpha1.AgentSpec{
-			Mode: v1alpha1.AgentModeScheduled, Goal: "Look at what changed.", Schedule: &v1alpha1.Schedule{Cron: "* * * * *"},
-			Runtime:  v1alpha1.AgentRuntime{Command: []string{"goose", "acp"}},
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "registry/agent:1"}}}},
-		},
-	}
-	change(&a.Spec)
-	require.NoError(p.t, p.Create(p.t.Context(), a))
-	return a
+	p.t.Helper()
+	return p.Agent("nightly", func(a *v1alpha1.Agent) {
+		a.Spec.Mode, a.Spec.Goal, a.Spec.GoalTemplate, a.Spec.Runtime.Delivery = v1alpha1.AgentModeScheduled, "Look at what changed.", "", nil
+		a.Spec.Schedule = &v1alpha1.Schedule{Cron: "* * * * *"}
+		change(&a.Spec)
+	})
 }
 
-func (p *place) eventually(what string, look func() bool) {
+// promised waits until the Agent says when its next run is.
+func (p *place) promised(a *v1alpha1.Agent) {
 	p.t.Helper()
-	require.Eventually(p.t, look, patience, beat, what)
+	p.Eventually("a promise", func(ctx context.Context) bool {
+		return p.Get(ctx, client.ObjectKeyFromObject(a), a) == nil && a.Status.NextScheduleTime != nil
+	})
 }
 
 func (p *place) runs() []v1alpha1.AgentRun {
 	var runs v1alpha1.AgentRunList
-	require.NoError(p.t, p.List(p.t.Context(), &runs, client.InNamespace(p.namespace)))
+	require.NoError(p.t, p.List(p.t.Context(), &runs, client.InNamespace(p.Namespace)))
 	return runs.Items
 }
 
@@ -132,19 +102,19 @@ func TestAScheduleMakesRunsAndKeepsTheNewest(t *testing.T) {
 	})
 	key := client.ObjectKeyFromObject(a)
 	p.run(interceptor.Funcs{})
-	scheduled := func(at time.Time) func() bool {
-		return func() bool {
+	scheduled := func(at time.Time) func(context.Context) bool {
+		return func(context.Context) bool {
 			return p.Get(t.Context(), key, a) == nil && a.Status.LastScheduleTime != nil && a.Status.LastScheduleTime.Time.Equal(at)
 		}
 	}
-	p.eventually("a promise", func() bool { return p.Get(t.Context(), key, a) == nil && a.Status.NextScheduleTime != nil })
+	p.promised(a)
 	ready := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.AgentConditionReady)
 	require.NotNil(t, ready)
 	assert.Equal(t, []any{metav1.ConditionTrue, v1alpha1.ReasonScheduled}, []any{ready.Status, ready.Reason})
 
 	first := a.Status.NextScheduleTime.Time
 	p.to(a, first, time.Second)
-	p.eventually("the first run", scheduled(first))
+	p.Eventually("the first run", scheduled(first))
 	require.Len(t, p.runs(), 1)
 	run := p.runs()[0]
 	at, ok := schedule.TimeOf(&run)
@@ -155,12 +125,12 @@ func TestAScheduleMakesRunsAndKeepsTheNewest(t *testing.T) {
 
 	second := first.Add(time.Minute)
 	p.to(a, second, time.Second)
-	p.eventually("the second is forbidden", func() bool {
+	p.Eventually("the second is forbidden", func(context.Context) bool {
 		return p.Get(t.Context(), key, a) == nil && a.Status.LastMissedTime != nil && a.Status.LastMissedTime.Time.Equal(second)
 	})
-	p.eventually("and that is said", func() bool {
+	p.Eventually("and that is said", func(context.Context) bool {
 		var events eventsv1.EventList
-		require.NoError(t, p.List(t.Context(), &events, client.InNamespace(p.namespace)))
+		require.NoError(t, p.List(t.Context(), &events, client.InNamespace(p.Namespace)))
 		for _, e := range events.Items {
 			if e.Reason == "Missed" && e.Regarding.UID == a.UID && assert.Contains(t, e.Note, run.Name+" has not ended") {
 				return true
@@ -173,20 +143,20 @@ func TestAScheduleMakesRunsAndKeepsTheNewest(t *testing.T) {
 	p.end(run, v1alpha1.PhaseSucceeded)
 	third := second.Add(time.Minute)
 	p.to(a, third, time.Second)
-	p.eventually("the third", scheduled(third))
+	p.Eventually("the third", scheduled(third))
 	for _, r := range p.runs() {
 		if !r.Ended() {
 			p.end(r, v1alpha1.PhaseSucceeded)
 		}
 	}
-	p.eventually("the newest stays", func() bool { runs := p.runs(); return len(runs) == 1 && runs[0].Name != run.Name })
+	p.Eventually("the newest stays", func(context.Context) bool { runs := p.runs(); return len(runs) == 1 && runs[0].Name != run.Name })
 
 	require.NoError(t, p.Delete(t.Context(), a))
 	last := p.runs()[0]
 	require.Len(t, p.runs(), 1, "records outlive the Agent")
 	p.ahead.Store(int64(time.Until(third) + 2*time.Hour))
-	require.NoError(t, p.Patch(t.Context(), &last, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"looked":"again"}}}`))))
-	p.eventually("its own time is over", func() bool { return len(p.runs()) == 0 })
+	p.Touch(&last)
+	p.Eventually("its own time is over", func(context.Context) bool { return len(p.runs()) == 0 })
 }
 
 // The run comes before the status. A controller that dies in between leaves a run that the next one finds by its name; one that
@@ -198,7 +168,7 @@ func TestAControllerThatDiesBetweenRunAndStatusMakesOneRun(t *testing.T) {
 	})
 	key := client.ObjectKeyFromObject(a)
 	stop := p.run(interceptor.Funcs{})
-	p.eventually("a promise", func() bool { return p.Get(t.Context(), key, a) == nil && a.Status.NextScheduleTime != nil })
+	p.promised(a)
 	stop()
 	at := a.Status.NextScheduleTime.Time
 	p.to(a, at, time.Second)
@@ -214,7 +184,7 @@ func TestAControllerThatDiesBetweenRunAndStatusMakesOneRun(t *testing.T) {
 	stop = p.run(interceptor.Funcs{Create: count, SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
 		return errors.New("the controller died")
 	}})
-	p.eventually("the run", func() bool { return len(p.runs()) == 1 })
+	p.Eventually("the run", func(context.Context) bool { return len(p.runs()) == 1 })
 	p.end(p.runs()[0], v1alpha1.PhaseSucceeded)
 	stop()
 	require.NoError(t, p.Get(t.Context(), key, a))
@@ -223,7 +193,7 @@ func TestAControllerThatDiesBetweenRunAndStatusMakesOneRun(t *testing.T) {
 
 	p.to(a, at, 10*time.Minute) // later than its deadline: it is not missed, it was run
 	p.run(interceptor.Funcs{Create: count})
-	p.eventually("the record goes once it is noted", func() bool { return len(p.runs()) == 0 })
+	p.Eventually("the record goes once it is noted", func(context.Context) bool { return len(p.runs()) == 0 })
 	require.NoError(t, p.Get(t.Context(), key, a))
 	require.NotNil(t, a.Status.LastScheduleTime)
 	assert.True(t, a.Status.LastScheduleTime.Time.Equal(at))
@@ -237,7 +207,7 @@ func TestATakenNameIsSaid(t *testing.T) {
 	a := p.agent(func(s *v1alpha1.AgentSpec) { s.Schedule.Cron = "0 * * * *" })
 	key := client.ObjectKeyFromObject(a)
 	stop := p.run(interceptor.Funcs{})
-	p.eventually("a promise", func() bool { return p.Get(t.Context(), key, a) == nil && a.Status.NextScheduleTime != nil })
+	p.promised(a)
 	stop()
 	at := a.Status.NextScheduleTime.Time
 	p.to(a, at, time.Second)
@@ -252,7 +222,7 @@ func TestATakenNameIsSaid(t *testing.T) {
 		}
 		return c.Create(ctx, o, opts...)
 	}})
-	p.eventually("it is missed", func() bool {
+	p.Eventually("it is missed", func(context.Context) bool {
 		return p.Get(t.Context(), key, a) == nil && a.Status.LastMissedTime != nil && a.Status.LastMissedTime.Time.Equal(at)
 	})
 	stop()

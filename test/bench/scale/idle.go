@@ -24,6 +24,16 @@ func (i idle) String() string {
 		millis(i.cpu.Controller), millis(i.cpu.APIServer), millis(i.cpu.Etcd), millis(i.cpu.Node), i.requests)
 }
 
+// rested waits until no Event is left to be written: there are more than are written in the time that a load takes.
+func rested(ctx context.Context, r *rig.Rig) error {
+	posts := -1.0
+	return until(ctx, r, patience, "the last Event", func(m metrics) bool {
+		before := posts
+		posts = m.sum("rest_client_requests_total", `method="POST"`)
+		return posts == before
+	})
+}
+
 // idling measures it.
 func idling(ctx context.Context, r *rig.Rig) (idle, error) {
 	var i idle

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/hearthdev/hearth/test/bench/node"
 	"github.com/hearthdev/hearth/test/bench/rig"
@@ -27,7 +30,9 @@ func (s restarted) String() string {
 // restart kills the controller, takes its lease away, and starts another (fault row 44).
 func restart(ctx context.Context, r *rig.Rig, targets, inFlight int) (restarted, error) {
 	var s restarted
-	r.KillController()
+	if err := kill(ctx, r); err != nil {
+		return s, err
+	}
 	if err := r.DropLease(ctx); err != nil {
 		return s, err
 	}
@@ -73,6 +78,28 @@ func restart(ctx context.Context, r *rig.Rig, targets, inFlight int) (restarted,
 		}
 	}
 	return s, nil
+}
+
+// kill kills the controller, and waits until what it had asked of the targets is over: a request is counted when it ends, and each target
+// held one.
+func kill(ctx context.Context, r *rig.Rig) error {
+	pods, err := r.Node.Pods(ctx)
+	if err != nil {
+		return err
+	}
+	before := map[string]int64{}
+	for _, p := range pods {
+		before[p.Name] = p.Requests["changes"]
+	}
+	r.KillController()
+	err = wait.PollUntilContextTimeout(ctx, lookEvery, patience, true, func(ctx context.Context) (bool, error) {
+		pods, err := r.Node.Pods(ctx)
+		return err == nil && !slices.ContainsFunc(pods, func(p node.PodCounts) bool { return p.Requests["changes"] <= before[p.Name] }), nil
+	})
+	if err != nil {
+		return fmt.Errorf("end of what the killed controller had asked: %w", err)
+	}
+	return nil
 }
 
 // settled waits until every target was asked for its list and every Link is open, every run in flight was looked at, and nothing waits to be

@@ -174,22 +174,15 @@ func (r *runs) recompute(ctx context.Context, request admission.Request, run *v1
 }
 
 // reserved refuses names of runs that the controller makes (R23). A name is known only here: generateName is expanded after the
-// mutating webhook.
+// mutating webhook. It asks the cache alone: who takes a name while an Agent is so new that it is not there has what who came before
+// the Agent has, and the controller takes the next number. People end the names of their own runs with numbers, too.
 func (r *runs) reserved(ctx context.Context, run *v1alpha1.AgentRun) ([]Refusal, error) {
 	name, scheduled := makerOf(run.Name)
-	if name == "" {
-		return nil, nil
+	agent, err := get(ctx, r.cached, run.Namespace, name)
+	if err != nil || agent == nil || scheduled && agent.Spec.Mode != v1alpha1.AgentModeScheduled {
+		return nil, err
 	}
-	for _, reader := range []client.Reader{r.cached, r.live} { // an Agent made a moment ago is not in the cache yet
-		agent, err := get(ctx, reader, run.Namespace, name)
-		if err != nil {
-			return nil, err
-		}
-		if agent != nil && (!scheduled || agent.Spec.Mode == v1alpha1.AgentModeScheduled) {
-			return []Refusal{nameTaken(name)}, nil
-		}
-	}
-	return nil, nil
+	return []Refusal{nameTaken(name)}, nil
 }
 
 func nameTaken(agent string) Refusal {

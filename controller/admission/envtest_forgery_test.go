@@ -97,6 +97,7 @@ func TestAUserCannotCreateAForgery(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	agent := w.agent("reviewer")
 	require.NoError(t, w.user.Create(ctx, agent))
+	w.known(t, "reviewer", "reviewer")
 	real := w.run("real", "reviewer")
 	require.NoError(t, w.user.Create(ctx, real))
 	sparse := w.run("forged", "reviewer")

@@ -100,6 +100,7 @@ func TestNamesOfRuns(t *testing.T) {
 			}
 		}
 	}
+	w.known(t, service.Name, service.Name, task.Name)
 	for name, agent := range map[string]string{service.Name + "-9999": service.Name, task.Name + "-1": task.Name} {
 		refused(t, w.user.Create(ctx, w.run(name, agent)), string(v1alpha1.RefusalReservedName), "metadata.name")
 	}

@@ -92,6 +92,7 @@ func TestOneShotRunsThroughTheRealAPIServer(t *testing.T) {
 	impossible.Spec.Template.Spec.HostNetwork = true
 	require.NoError(t, trusted.Create(ctx, broken))
 	require.NoError(t, trusted.Create(ctx, impossible))
+	w.known(t, "digest", "digest", "nightly")
 
 	named := func(name string) func(*v1alpha1.AgentRun) { return func(r *v1alpha1.AgentRun) { r.Name = name } }
 	of := func(agent string) func(*v1alpha1.AgentRun) {

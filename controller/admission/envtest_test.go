@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -84,6 +85,17 @@ func (w *world) run(name, agent string) *v1alpha1.AgentRun {
 }
 
 // refused asserts a refusal with a code, in brackets in the message and as a cause with the field.
+// known waits until admission's cache has the Agents, for only then names are theirs. of is an Agent that people make runs of.
+func (w *world) known(t *testing.T, of string, agents ...string) {
+	t.Helper()
+	for _, agent := range agents {
+		require.Eventually(t, func() bool {
+			err := w.user.Create(t.Context(), w.run(agent+"-1", of), client.DryRunAll)
+			return err != nil && strings.Contains(err.Error(), string(v1alpha1.RefusalReservedName))
+		}, 30*time.Second, 20*time.Millisecond, "Agent %s", agent)
+	}
+}
+
 func refused(t *testing.T, err error, code, field string) {
 	t.Helper()
 	require.Error(t, err)
@@ -144,6 +156,7 @@ func TestRefusalsReachTheUserWithTheirCodes(t *testing.T) {
 	broken.Spec.GoalTemplate = "${"
 	require.NoError(t, w.controller.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: "reviewer"}, &v1alpha1.Agent{}))
 	require.NoError(t, server.ClientAsGroup(t, apiserver.GarbageCollector, "system:masters").Create(ctx, broken))
+	w.known(t, "reviewer", "reviewer", "silent")
 
 	for name, c := range map[string]struct {
 		change func(*v1alpha1.AgentRun)

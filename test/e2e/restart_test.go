@@ -37,8 +37,8 @@ func TestControllerKilled(t *testing.T) {
 	r.changeTemplate(rolled)
 	cordoned := r.await(old, "to be cordoned", patiently, func(run *hearthv1.AgentRun) bool { return run.Status.CordonedAt != nil }).Status.CordonedAt
 
-	r.killController()
-	r.openTheGate("one-shot")
+	started := r.killController()
+	r.openTheGate("one-shot") // at once: the lease runs out in 15 seconds, and kubelet may take ten of them to start the next controller
 	r.openTheGate("early")
 	r.wait("the one-shot Pod to end", shortly, func(ctx context.Context) (bool, string, error) {
 		var pod corev1.Pod
@@ -47,6 +47,7 @@ func TestControllerKilled(t *testing.T) {
 	})
 	unrecorded := r.await("one-shot", "to be there", shortly, func(*hearthv1.AgentRun) bool { return true })
 	assert.Nil(t, unrecorded.Status.CompletionTime, "its Pod ended while nobody led")
+	started()
 	early := r.ended("early", patiently)
 	late := r.await("late", "to be still there", shortly, func(*hearthv1.AgentRun) bool { return true })
 	assert.Nil(t, late.Status.CompletionTime, "its gate is closed")
@@ -59,6 +60,7 @@ func TestControllerKilled(t *testing.T) {
 		assert.Zero(t, run.Status.Delivery.Losses, "a restart of the controller loses nothing")
 	}
 	r.isDone(r.ended("one-shot", patiently), oneShot[0].Status.PodUID)
+	require.NoError(t, suite.WaitAdmission(t.Context())) // one may lead before kubelet has seen that it is ready
 	run := r.ask("to-the-new", rolled, "say: hello")
 	assert.NotEqual(t, old, r.ended(run.Name, patiently).Status.PodName, "the old one is cordoned")
 	still := r.await(old, "to be there", shortly, func(*hearthv1.AgentRun) bool { return true })
@@ -66,33 +68,35 @@ func TestControllerKilled(t *testing.T) {
 	r.openTheGate("in-flight")
 	r.isDone(r.ended("in-flight", patiently), inFlight[0].Status.PodUID)
 	r.waitGone("the old standing run", r.livingOf([]string{old}))
-	require.NoError(t, suite.WaitAdmission(t.Context()))
 }
 
-// killController ends the controller's process as the kernel would, or where the node is another machine its Pod without grace, and
-// waits until kubelet started the next one.
-func (r *room) killController() {
+// killController ends the controller's process as the kernel would, or where the node is another machine its Pod without grace; started
+// waits until kubelet has started the next one.
+func (r *room) killController() (started func()) {
 	r.t.Helper()
 	pods := r.controllers(r.t.Context())
 	require.NotEmpty(r.t, pods, "no controller runs")
 	for _, pod := range pods {
 		r.kill(&pod)
 	}
-	r.wait("the next controller", patiently, func(ctx context.Context) (bool, string, error) {
-		next := 0
-		for _, pod := range r.controllers(ctx) {
-			id := containerID(&pod, pod.Spec.Containers[0].Name)
-			for _, old := range pods {
-				if id == containerID(&old, old.Spec.Containers[0].Name) {
-					id = ""
+	return func() {
+		r.t.Helper()
+		r.wait("the next controller", patiently, func(ctx context.Context) (bool, string, error) {
+			next := 0
+			for _, pod := range r.controllers(ctx) {
+				id := containerID(&pod, pod.Spec.Containers[0].Name)
+				for _, old := range pods {
+					if id == containerID(&old, old.Spec.Containers[0].Name) {
+						id = ""
+					}
+				}
+				if id != "" {
+					next++
 				}
 			}
-			if id != "" {
-				next++
-			}
-		}
-		return next >= len(pods), fmt.Sprintf("%d of %d started", next, len(pods)), nil
-	})
+			return next >= len(pods), fmt.Sprintf("%d of %d started", next, len(pods)), nil
+		})
+	}
 }
 
 // kill ends a controller's process as the kernel would, or where the node is another machine its Pod without grace.

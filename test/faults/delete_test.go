@@ -135,9 +135,10 @@ func TestRow53_DeletedWhileTheHarnessIsDown(t *testing.T) {
 // Row 53: nobody is there to void it. What waited in the harness past its starting deadline is not started by the harness that comes back.
 func TestRow53_TooLateToStartWithoutAController(t *testing.T) {
 	t.Parallel()
+	const toStart = 20 * time.Second // time for a run to come into the harness on a slow machine, too
 	w := rig.New(t, rig.Options{})
 	c := w.Controller()
-	w.Agent("reviewer", room(1, 1), func(a *hearthv1.Agent) { a.Spec.StartingDeadlineSeconds = 5 })
+	w.Agent("reviewer", room(1, 1), func(a *hearthv1.Agent) { a.Spec.StartingDeadlineSeconds = int64(toStart.Seconds()) })
 	pod := w.Ready("reviewer", 1)[0]
 	first := w.Run("reviewer", endless)
 	w.Await(first, hearthv1.ReasonRunning)
@@ -145,7 +146,7 @@ func TestRow53_TooLateToStartWithoutAController(t *testing.T) {
 	w.Await(waits, hearthv1.ReasonQueued)
 	c.Kill()
 	pod.StayDown()
-	w.Eventually("the end of the starting deadline", func() bool { return time.Since(waits.CreationTimestamp.Time) > 7*time.Second })
+	w.Eventually("the end of the starting deadline", func() bool { return time.Since(waits.CreationTimestamp.Time) > toStart+2*time.Second })
 	pod.Up()
 	w.Eventually("the harness's return", func() bool { return pod.Restarts() > 0 && pod.Ready() })
 	w.Controller()

@@ -24,7 +24,7 @@ var server = apiserver.New(apiserver.Options{})
 
 func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
 
-const soon = 10 * time.Second
+const soon = 30 * time.Second
 
 // world is a proxy, a client through it and one of its own namespace, and one that goes straight.
 type world struct {

@@ -40,7 +40,6 @@ func TestARunWaitsWithAReasonAndGoesOnWhenItCan(t *testing.T) {
 // Row 7: two controllers at once: one reservation wins, sends are idempotent, one record, one effect.
 func TestTwoControllersAtOnceDeliverOnce(t *testing.T) {
 	w := newWorld(t)
-	w.limits = client.Timeouts{} // nothing here has to time out, and a busy machine must not make it
 	targets := []*target{w.standing("reviewer-1", harness.Options{Concurrency: 4, Queue: 40}), w.standing("reviewer-2", harness.Options{Concurrency: 4, Queue: 40})}
 	w.controller()
 	w.controller()
@@ -319,7 +318,6 @@ func refuse(t *testing.T, rw http.ResponseWriter, r *http.Request, me wire.Ident
 // Rows 26 and 28: sixty-four targets that hang in the middle of a delivery do not delay the sixty-fifth, of another Agent's.
 func TestHungTargetsDelayNobodyElse(t *testing.T) {
 	w := newWorld(t)
-	w.limits = client.Timeouts{} // nothing here has to time out, and a busy machine must not make it
 	over := make(chan struct{})
 	defer close(over)
 	hang := func(next http.Handler) http.Handler {

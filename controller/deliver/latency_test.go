@@ -16,7 +16,6 @@ import (
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/agent"
-	"github.com/hearthdev/hearth/delivery/client"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/test/harness"
 )
@@ -36,7 +35,6 @@ func TestHungTargetsLeaveTheNextOneItsLatency(t *testing.T) {
 		t.Skip("most of a minute")
 	}
 	w := newWorld(t)
-	w.limits = client.Timeouts{}
 	last := w.standing("reviewer-x", harness.Options{Concurrency: 8})
 	p := w.controller()
 	w.ended(w.deliver("warm", goal))

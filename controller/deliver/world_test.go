@@ -45,7 +45,7 @@ import (
 )
 
 const (
-	patience = 30 * time.Second
+	patience = time.Minute
 	port     = 4100
 	goal     = "Review PR 17 for correctness."
 )
@@ -66,7 +66,7 @@ type world struct {
 	// scheme and backend of the standing runs made from now on; HTTPS and Pod unless set.
 	scheme  hearthv1.DeliveryScheme
 	backend hearthv1.Backend
-	// limits of controllers started from now on.
+	// limits of controllers started from now on; the defaults unless set: a busy machine must not make anything time out.
 	limits client.Timeouts
 	// log and spans of controllers started from now on; none unless set.
 	log   *slog.Logger
@@ -77,7 +77,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, ns: api.Namespace(t), kube: api.Client(t), limits: client.Timeouts{Dial: time.Second, Call: time.Second}, log: slog.New(slog.DiscardHandler)}
+	w := &world{t: t, ns: api.Namespace(t), kube: api.Client(t), log: slog.New(slog.DiscardHandler)}
 	w.agent = &hearthv1.Agent{
 		ObjectMeta: metav1.ObjectMeta{Name: "reviewer", Namespace: w.ns},
 		Spec:       hearthv1.AgentSpec{GoalTemplate: "${goal}", Runtime: runtime(), Template: template()},

@@ -84,7 +84,6 @@ func (w *world) run(name, agent string) *v1alpha1.AgentRun {
 	}
 }
 
-// refused asserts a refusal with a code, in brackets in the message and as a cause with the field.
 // known waits until admission's cache has the Agents, for only then names are theirs. of is an Agent that people make runs of.
 func (w *world) known(t *testing.T, of string, agents ...string) {
 	t.Helper()
@@ -96,6 +95,7 @@ func (w *world) known(t *testing.T, of string, agents ...string) {
 	}
 }
 
+// refused asserts a refusal with a code, in brackets in the message and as a cause with the field.
 func refused(t *testing.T, err error, code, field string) {
 	t.Helper()
 	require.Error(t, err)

@@ -122,7 +122,7 @@ func (c *Client) Receive(message []byte) {
 	f, bad := router.Parse(message, router.Strict)
 	switch {
 	case bad != nil:
-		c.out.push(Message{Data: failure(nil, refuse(bad.Code, "%s", bad.Why))})
+		c.out.answer(Message{Data: failure(nil, refuse(bad.Code, "%s", bad.Why))})
 	case f.Method == "":
 		c.hub.answered(c, &f)
 	case f.ID() == nil:
@@ -136,11 +136,11 @@ func (c *Client) Receive(message []byte) {
 
 // reply answers a request. Those about the connection have no session.
 func (c *Client) reply(session string, f *router.Frame, result []byte) {
-	c.out.push(Message{Session: session, Data: answer(f.ID(), "result", result)})
+	c.out.answer(Message{Session: session, Data: answer(f.ID(), "result", result)})
 }
 
 func (c *Client) fail(f *router.Frame, r *refusal) {
-	c.out.push(Message{Session: streamOf(f), Data: failure(f.ID(), r)})
+	c.out.answer(Message{Session: streamOf(f), Data: failure(f.ID(), r)})
 }
 
 // streamOf is the session whose stream an answer belongs to, as the transport has it: those that open a session are the connection's.

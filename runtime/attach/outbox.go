@@ -12,6 +12,7 @@ import (
 // Bounds of what waits for a client.
 const (
 	maxOutbox     = 16 << 20 // bytes, beyond what is being written
+	maxAnswers    = 1 << 20  // of them, of what the harness itself answers: whoever asks on and reads nothing would have it keep all of that
 	waitingBytes  = 64 << 10 // of a notification that is shown with those that come with it
 	itemBytes     = 256      // what a waiting message takes beside its bytes, room to grow included
 	replayBytes   = 1 << 20  // read of a transcript at once, and one entry more
@@ -28,6 +29,7 @@ var (
 // item is a message that waits, or a stretch of a transcript that is read when its turn comes: until then it costs nothing.
 type item struct {
 	message Message
+	own     bool // an answer of the harness's
 
 	replay   *transcript.Book
 	next, to uint64
@@ -45,6 +47,7 @@ type outbox struct {
 	hidden    int
 	unwritten []*transcript.Book
 	size      int
+	answers   int // of size
 	err       error
 
 	pump  sync.Mutex // held by Next
@@ -58,6 +61,21 @@ func (o *outbox) push(m Message) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.add(m)
+	o.show()
+}
+
+// answer adds an answer of the harness's own, as push does.
+func (o *outbox) answer(m Message) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	cost := len(m.Data) + itemBytes
+	if o.answers > 0 && o.answers+cost > maxAnswers {
+		o.shut(ErrSlow)
+	}
+	if o.add(m) {
+		o.answers += cost
+		o.items[len(o.items)-1].own = true
+	}
 	o.show()
 }
 
@@ -129,6 +147,7 @@ func (o *outbox) close(why error) {
 func (o *outbox) shut(why error) {
 	if o.err == nil {
 		o.err, o.items, o.first, o.size, o.hidden, o.unwritten = why, nil, 0, 0, 0, nil
+		o.answers = 0
 		close(o.over)
 	}
 }
@@ -190,7 +209,11 @@ func (o *outbox) pop() (next item, found bool, err error) {
 		}
 		o.advance()
 		if next.replay == nil {
-			o.size -= len(next.message.Data) + itemBytes
+			cost := len(next.message.Data) + itemBytes
+			o.size -= cost
+			if next.own {
+				o.answers -= cost
+			}
 			return next, true, nil
 		}
 	}

@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -149,14 +150,15 @@ func (h *Hub) Begin(slot int, id string, run turn.Run, cancel func(cause error))
 		h.mu.Unlock()
 		return
 	}
-	s, old := h.claim(st, id)
 	name := st.agent.Name
 	h.mu.Unlock()
+	s, old := h.claim(st, id)
+	s.begin(st, name, run, cancel)
+	s.mu.Unlock()
+	st.release(id) // it is known as the run's
 	if old != nil {
 		old.close()
 	}
-	defer st.release(id) // once it is known as the run's
-	s.begin(st, name, run, cancel)
 	h.forget()
 }
 
@@ -167,16 +169,20 @@ func (h *Hub) End(slot int, id string, run turn.Run, e wire.Envelope, goesOn boo
 	}
 }
 
-// claim makes a session that an agent spoke of one that clients may see. One of that id that was there before is over: agents use
-// numbers again. The hub's lock is held.
+// claim makes a session that an agent spoke of one that clients may see. It returns it locked: nobody gets at it before it is known whose
+// it is. One of that id that was there before has to be closed: agents use numbers again.
 func (h *Hub) claim(st *stand, id string) (s, old *session) {
-	old = h.sessions[id]
-	s = st.early[id]
-	if s == nil && old != nil {
-		return old, nil
-	}
+	h.mu.Lock()
+	s = cmp.Or(st.early[id], h.sessions[id])
+	h.mu.Unlock()
 	if s == nil {
 		s = newSession(h, id, st)
+	}
+	s.mu.Lock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if old = h.sessions[id]; old == s {
+		old = nil
 	}
 	delete(st.early, id)
 	h.sessions[id] = s

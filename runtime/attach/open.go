@@ -182,15 +182,16 @@ func (c *Client) loadUnknown(f *router.Frame) *refusal {
 	if r != nil {
 		return r
 	}
+	s.mu.Lock() // before anybody else knows of it
 	h.mu.Lock()
 	if h.sessions[s.id] != nil {
 		h.mu.Unlock()
+		s.mu.Unlock()
 		h.left(dir)
 		return refuse(CodeBusy, "somebody else is loading the session: try again")
 	}
 	h.sessions[s.id] = s
 	h.mu.Unlock()
-	s.mu.Lock()
 	s.adopted(agent.Name, dir)
 	s.attach(c)
 	s.mu.Unlock()

@@ -176,7 +176,8 @@ func (c *Client) pass(f *router.Frame) *refusal {
 }
 
 // adopt takes a session that an answer tells of as a client's own. What it returns lets the client see it, once it has the answer:
-// what the agent said before it would mean nothing to the client.
+// what the agent said before it would mean nothing to the client. Until then the session is locked, so that nothing is said in it that
+// the client would see twice, or its own prompt as another's.
 func (c *Client) adopt(st *stand, a *router.Frame, cwd string) (after func()) {
 	if a == nil || a.Session == "" || a.Error() != nil {
 		return nil
@@ -187,29 +188,27 @@ func (c *Client) adopt(st *stand, a *router.Frame, cwd string) (after func()) {
 		h.mu.Unlock()
 		return nil
 	}
-	s, old := h.claim(st, a.Session)
 	name := st.agent.Name
 	h.mu.Unlock()
-	if old != nil {
-		old.close()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s, old := h.claim(st, a.Session)
 	if s.claimed() {
+		s.mu.Unlock()
 		return nil
 	}
 	s.adopted(name, cwd)
+	s.attach(c)
 	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
 		s.replay(c)
-		s.attach(c)
 		s.show(c)
+		s.mu.Unlock()
+		if old != nil {
+			old.close()
+		}
 	}
 }
 
-// reaction is what the hub does about an answer before the client has it: it may return another result, and what to do after. nil is
-// none, because the agent is gone or said too much.
+// reaction is what the hub does about an answer before the client has it: it may return another result, and what has to be done after. nil
+// is none, because the agent is gone or said too much.
 type reaction func(*router.Frame) (result []byte, after func())
 
 // forward sends a request to an agent and lets the client have the answer.

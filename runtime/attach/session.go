@@ -241,10 +241,8 @@ func (s *session) shut() {
 	}
 }
 
-// begin says that the session carries out a run.
+// begin says that the session carries out a run. The lock is held.
 func (s *session) begin(st *stand, agent string, run turn.Run, cancel func(cause error)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.stand, s.delivered, s.cancel, s.over = st, true, cancel, false
 	s.run = runInfo{Run: &runName{run.Namespace, run.Name, run.UID}, Attempt: run.Attempt, State: stateRunning}
 	s.shut()

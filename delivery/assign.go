@@ -18,7 +18,7 @@ func Assign(now time.Time, runs []Run, pool Pool) Assignments {
 	for i := range runs {
 		switch run := &runs[i]; {
 		case !waits(now, run):
-		case postponed(now, run.NextTime):
+		case postponed(now, run):
 			out.RequeueAt = earliest(now, out.RequeueAt, run.NextTime)
 		default:
 			eligible = append(eligible, run)
@@ -128,17 +128,17 @@ func (t Target) Usable(now time.Time) (Reason, string) {
 		return LinkReason(t.Link), cmp.Or(t.LinkMessage, "Pod "+t.PodName+" gave no valid answer")
 	case t.Agent != wire.AgentReady:
 		return ReasonTargetNotReady, "the agent in Pod " + t.PodName + " is " + cmp.Or(string(t.Agent), "not ready")
-	case postponed(now, t.BackoffUntil), t.room() <= 0:
+	case t.BackoffUntil.After(now), t.room() <= 0:
 		return ReasonTargetBusy, "every standing run is at capacity"
 	default:
 		return "", ""
 	}
 }
 
-// postponed tells whether a time is still to come that was set at most MaxBackoff ahead: of one that is further away the clock was set back
-// since.
-func postponed(now, until time.Time) bool {
-	return until.After(now) && !until.After(now.Add(MaxBackoff))
+// postponed tells whether a run's pause after a loss goes on. One that ends further ahead than twice its length was begun by a clock that has
+// been set back since; up to that, the clocks of two leaders may differ.
+func postponed(now time.Time, run *Run) bool {
+	return run.NextTime.After(now) && run.NextTime.Before(now.Add(2*Backoff(int(run.Losses), 0)))
 }
 
 func (t Target) load() int { return t.Capacity.Running + t.Capacity.Queued + t.Reserved }

@@ -12,19 +12,28 @@ import (
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
 
-// Row 37: a time before which nothing is reserved lies at most MaxBackoff ahead when it is set. One that is further away was set by a clock
-// that has been set back since, and holds nobody up.
+// Row 37: a pause after a loss is written as the time of its end. A clock that is set back makes none twice as long, and clocks that differ by
+// less than the pause do away with none.
 func TestAClockThatIsSetBackHoldsNoRunUp(t *testing.T) {
-	run, back := waitingRun(1), later.Add(-time.Hour)
-	run.Created, run.Starting = back.Add(-time.Minute), 24*time.Hour
-	run.Losses, run.NextTime = 9, later.Add(MaxBackoff)
-	assert.Equal(t, run.NextTime, Assign(later, []Run{run}, Pool{Targets: []Target{goodTarget(1)}}).RequeueAt)
-	assert.Len(t, Assign(back, []Run{run}, Pool{Targets: []Target{goodTarget(1)}}).Reserves, 1)
-
-	run.NextTime = time.Time{}
-	pool := Pool{Targets: []Target{targetWith(1, func(t *Target) { t.BackoffUntil = later.Add(MaxBackoff) })}}
-	assert.Equal(t, later.Add(MaxBackoff), Assign(later, []Run{run}, pool).RequeueAt)
-	assert.Len(t, Assign(back, []Run{run}, pool).Reserves, 1)
+	for _, tt := range []struct {
+		losses int32
+		back   time.Duration
+		holds  bool
+	}{
+		{1, 0, true}, {1, 999 * time.Millisecond, true}, {1, time.Second, false}, {1, 4 * time.Minute, false},
+		{10, time.Millisecond, true}, {10, MaxBackoff - 1, true}, {10, MaxBackoff, false}, {10, time.Hour, false},
+	} {
+		run, now := waitingRun(1), later.Add(-tt.back)
+		run.Created, run.Starting = later.Add(-24*time.Hour), 48*time.Hour
+		run.Losses, run.NextTime = tt.losses, later.Add(Backoff(int(tt.losses), 0))
+		a := Assign(now, []Run{run}, Pool{Targets: []Target{goodTarget(1)}})
+		if tt.holds {
+			assert.Equal(t, run.NextTime, a.RequeueAt, tt)
+			assert.Empty(t, a.Reserves, tt)
+			continue
+		}
+		assert.Len(t, a.Reserves, 1, tt)
+	}
 }
 
 // Whatever targets say of themselves and however they change from one look to the next, by a clock that goes back too: no look fails,
@@ -72,7 +81,7 @@ func TestAssignTakesWhateverTargetsSay(t *testing.T) {
 				seen[r.UID] = true
 			}
 			for i := range runs {
-				if !postponed(now, runs[i].NextTime) {
+				if !postponed(now, &runs[i]) {
 					waits++
 					require.True(t, seen[runs[i].UID], "forgotten")
 				}

@@ -24,7 +24,7 @@ const subresourceStatus = "status"
 
 // runs carries out admission of AgentRuns.
 type runs struct {
-	// cached is asked first, live before anything is refused for what the cache says.
+	// cached is asked first, live before anything is refused for what the cache says, but for whose name it is.
 	cached, live client.Reader
 	decoder      admission.Decoder
 	// controller is the user name that our own writes come from.
@@ -175,7 +175,7 @@ func (r *runs) recompute(ctx context.Context, request admission.Request, run *v1
 
 // reserved refuses names of runs that the controller makes (R23). A name is known only here: generateName is expanded after the
 // mutating webhook. It asks the cache alone: who takes a name while an Agent is so new that it is not there has what who came before
-// the Agent has, and the controller takes the next number. People end the names of their own runs with numbers, too.
+// the Agent has: the controller takes the next number, or misses that time. People end the names of their own runs with numbers, too.
 func (r *runs) reserved(ctx context.Context, run *v1alpha1.AgentRun) ([]Refusal, error) {
 	name, scheduled := makerOf(run.Name)
 	agent, err := get(ctx, r.cached, run.Namespace, name)

@@ -40,7 +40,7 @@ func TestAServiceAgentGetsOneStandingRunWithItsSecretAndPod(t *testing.T) {
 	assert.True(t, pod.OwnedBy(p, r.UID))
 	assert.Equal(t, p.UID, r.Status.PodUID)
 	var secret corev1.Secret
-	require.NoError(t, w.Get(t.Context(), w.Key(pod.SecretName(r.Name, r.UID)), &secret))
+	require.NoError(t, w.Get(t.Context(), w.Key(v1alpha1.RunSecretName(r.Name, r.UID)), &secret))
 	assert.Len(t, secret.Data["token"], 43)
 	assert.Equal(t, "You review changes.", string(secret.Data["goal"]))
 	assert.True(t, metav1.IsControlledBy(&secret, r))
@@ -224,14 +224,14 @@ func TestARunThatLostItsSecretIsReplaced(t *testing.T) {
 	w.Agent("reviewer")
 	w.Kubelet("reviewer-1", room.Listens)
 	r := w.Run("reviewer-1", room.IsListening)
-	secret := w.Key(pod.SecretName(r.Name, r.UID))
+	secret := w.Key(v1alpha1.RunSecretName(r.Name, r.UID))
 	require.NoError(t, w.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}}))
 	w.Touch(r.DeepCopy()) // it may be gone by now: whoever looked at it meanwhile has seen that, too
 	w.Eventually("another run", func(ctx context.Context) bool {
 		alive := w.standing(ctx, "reviewer")
 		var next v1alpha1.AgentRun
 		return len(alive) == 1 && w.Get(ctx, w.Key(alive[0]), &next) == nil && next.UID != r.UID &&
-			w.Get(ctx, w.Key(pod.SecretName(next.Name, next.UID)), &corev1.Secret{}) == nil
+			w.Get(ctx, w.Key(v1alpha1.RunSecretName(next.Name, next.UID)), &corev1.Secret{}) == nil
 	})
 	assert.True(t, apierrors.IsNotFound(w.Get(ctx, secret, &corev1.Secret{})))
 	a := &v1alpha1.Agent{}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/deliver"
-	"github.com/hearthdev/hearth/controller/pod"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/test/apiserver/room"
 	"github.com/hearthdev/hearth/test/harness"
@@ -61,7 +60,7 @@ func (w *world) boot(name, ip string) *harness.Harness {
 	w.t.Helper()
 	r := w.Run(name, room.HasPod)
 	var secret corev1.Secret
-	require.NoError(w.t, w.Get(w.t.Context(), w.Key(pod.SecretName(name, r.UID)), &secret))
+	require.NoError(w.t, w.Get(w.t.Context(), w.Key(v1alpha1.RunSecretName(name, r.UID)), &secret))
 	d := r.Spec.Runtime.Delivery
 	return harness.Start(w.t, harness.Options{
 		Identity: wire.Identity{Namespace: w.Namespace, PodName: name, PodUID: string(r.Status.PodUID)}, Root: string(secret.Data[v1alpha1.SecretToken]),

@@ -91,7 +91,7 @@ func (p podReconciler) openFor(ctx context.Context, o *corev1.Pod) error {
 // keys reads the standing run's Secret by name, from the API server, once per Link. Another one of that name is not ours.
 func (p podReconciler) keys(ctx context.Context, run *hearthv1.AgentRun, podUID string) (challenge.Keys, error) {
 	var secret corev1.Secret
-	name := pod.SecretName(run.Name, run.UID)
+	name := hearthv1.RunSecretName(run.Name, run.UID)
 	if err := p.live.Get(ctx, types.NamespacedName{Namespace: run.Namespace, Name: name}, &secret); err != nil {
 		return challenge.Keys{}, fmt.Errorf("read Secret %s: %w", name, err)
 	}

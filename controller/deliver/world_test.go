@@ -136,7 +136,7 @@ func (w *world) placeholder(name string) *target {
 	x.run.Spec.Runtime.Delivery.Scheme, x.run.Spec.Backend = w.scheme, w.backend
 	require.NoError(w.t, w.kube.Create(w.t.Context(), x.run))
 	require.NoError(w.t, w.kube.Create(w.t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: pod.SecretName(name, x.run.UID), Namespace: w.ns, OwnerReferences: owned("AgentRun", x.run)},
+		ObjectMeta: metav1.ObjectMeta{Name: hearthv1.RunSecretName(name, x.run.UID), Namespace: w.ns, OwnerReferences: owned("AgentRun", x.run)},
 		Data:       map[string][]byte{hearthv1.SecretToken: []byte(harness.Root)},
 	}))
 	x.makePod()

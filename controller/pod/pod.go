@@ -15,9 +15,6 @@ import (
 	"github.com/hearthdev/hearth/api/v1alpha1"
 )
 
-// SecretName is v1alpha1.RunSecretName.
-func SecretName(run string, uid types.UID) string { return v1alpha1.RunSecretName(run, uid) }
-
 // Listening tells whether an ACP client may dial the Pod (R4; SPEC.md, "Which Pod counts as ready"): phase Running, condition
 // Ready, an IP, the agent container running, and no deletion timestamp. Otherwise message says, in the Pod's own words where it
 // has any, why not. A nil Pod does not listen.

@@ -128,12 +128,6 @@ func TestEndSaysHowAPodEnded(t *testing.T) {
 	assert.Equal(t, "Pod ended with phase: Succeeded", pod.End(&corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}))
 }
 
-func TestSecretNameTellsTwoRunsOfOneNameApart(t *testing.T) {
-	assert.Equal(t, "reviewer-1-01234567-harness", pod.SecretName("reviewer-1", "01234567-89ab"))
-	assert.NotEqual(t, pod.SecretName("reviewer-1", "01234567-89ab"), pod.SecretName("reviewer-1", "76543210-89ab"))
-	assert.Equal(t, "r-u-harness", pod.SecretName("r", "u"))
-}
-
 func TestOwnedByAsksForTheControllersUID(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Name: "run", UID: "a"}, {Name: "run", UID: "b", Controller: ptr.To(true)}}}}
 	assert.False(t, pod.OwnedBy(p, "a"))

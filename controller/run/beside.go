@@ -7,7 +7,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
-	"github.com/hearthdev/hearth/controller/pod"
 )
 
 // BuildSecret is the immutable Secret of a run with a Pod: the root secret, if runs are delivered to it, and the goal.
@@ -18,7 +17,7 @@ func BuildSecret(run *v1alpha1.AgentRun, token string) *corev1.Secret {
 	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: run.Namespace, Name: pod.SecretName(run.Name, run.UID), Labels: stamped(nil, run),
+			Namespace: run.Namespace, Name: v1alpha1.RunSecretName(run.Name, run.UID), Labels: stamped(nil, run),
 			OwnerReferences: []metav1.OwnerReference{owner(run)},
 		},
 		Immutable: ptr.To(true),

@@ -13,7 +13,6 @@ import (
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/challenge"
-	"github.com/hearthdev/hearth/controller/pod"
 )
 
 // errStale: the cache showed a run that has changed since.
@@ -103,7 +102,7 @@ func (r *Reconciler) makeKeys(ctx context.Context, o *Observed) (obstacle, error
 
 // credential says what is wrong with the run's Secret, "" if nothing is.
 func (r *Reconciler) credential(ctx context.Context, run *v1alpha1.AgentRun) (problem string, err error) {
-	return r.problemOf(ctx, client.ObjectKey{Namespace: run.Namespace, Name: pod.SecretName(run.Name, run.UID)}, "run", run.UID)
+	return r.problemOf(ctx, client.ObjectKey{Namespace: run.Namespace, Name: v1alpha1.RunSecretName(run.Name, run.UID)}, "run", run.UID)
 }
 
 // problemOf says what is wrong with a Secret, "" if nothing is. One that exists is a run's or an Agent's only if its UID owns it.

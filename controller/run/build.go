@@ -123,7 +123,7 @@ func harness(s *corev1.PodSpec, c *corev1.Container, run *v1alpha1.AgentRun) {
 		variable(c, pod.EnvGoalFile, pod.GoalDir+"/"+v1alpha1.SecretGoal, nil)
 		// Only the goal's key: the token must not lie in a file beside the agent.
 		mount(s, c, pod.VolumeGoal, pod.GoalDir, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-			SecretName: pod.SecretName(run.Name, run.UID),
+			SecretName: v1alpha1.RunSecretName(run.Name, run.UID),
 			Items:      []corev1.KeyToPath{{Key: v1alpha1.SecretGoal, Path: v1alpha1.SecretGoal}},
 		}})
 	}
@@ -175,7 +175,7 @@ func serves(c *corev1.Container, run *v1alpha1.AgentRun, grace int64) {
 	}
 	variable(c, pod.EnvQueue, strconv.Itoa(int(ptr.Deref(d.Queue, 0))), nil)
 	variable(c, pod.EnvToken, "", &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-		LocalObjectReference: corev1.LocalObjectReference{Name: pod.SecretName(run.Name, run.UID)}, Key: v1alpha1.SecretToken}})
+		LocalObjectReference: corev1.LocalObjectReference{Name: v1alpha1.RunSecretName(run.Name, run.UID)}, Key: v1alpha1.SecretToken}})
 }
 
 // runsOnce is what the harness of a one-shot run does: the goal, within its limits, and an envelope as termination message (R11). Nobody

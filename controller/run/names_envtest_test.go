@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
-	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/test/apiserver/room"
 )
 
@@ -35,7 +34,7 @@ func TestRunsOfTheLongestNamesHavePodServiceAndSecretOfTheirOwn(t *testing.T) {
 		var service corev1.Service
 		require.NoError(t, w.Get(ctx, w.Key(name), &service))
 		var secret corev1.Secret
-		require.NoError(t, w.Get(ctx, w.Key(pod.SecretName(name, r.UID)), &secret))
+		require.NoError(t, w.Get(ctx, w.Key(v1alpha1.RunSecretName(name, r.UID)), &secret))
 		for _, o := range []metav1.Object{&p, &service, &secret} {
 			assert.True(t, metav1.IsControlledBy(o, r), o.GetName())
 			assert.Equal(t, map[string]string{v1alpha1.LabelRun: name, v1alpha1.LabelAgent: agent}, o.GetLabels())

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
-	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/controller/sandbox"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 )
@@ -95,7 +94,7 @@ func TestNoTwoSecretsShareAName(t *testing.T) {
 	for _, name := range []string{"a", "a-1", "a-acp", "a-acp-view", "a-acp-steer", "a-" + uid, "a-" + uid + "-harness", "a-" + uid + "-acp-view",
 		strings.Repeat("r", 62), strings.Repeat("r", 62) + "x", strings.Repeat("r", 62) + "y"} {
 		view, steer := v1alpha1.KeySecretNames(name)
-		names = append(names, view, steer, pod.SecretName(name, uuid), pod.SecretName(name, "fedcba98-89ab-4def-8123-456789abcdef"))
+		names = append(names, view, steer, v1alpha1.RunSecretName(name, uuid), v1alpha1.RunSecretName(name, "fedcba98-89ab-4def-8123-456789abcdef"))
 	}
 	all := len(names)
 	slices.Sort(names)

@@ -14,7 +14,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
-	"github.com/hearthdev/hearth/controller/pod"
 	"github.com/hearthdev/hearth/test/faults/rig"
 )
 
@@ -99,5 +98,5 @@ func deleteSecret(t *testing.T, w *rig.World, p *rig.Pod) {
 	ctx := context.WithoutCancel(t.Context())
 	standing := &hearthv1.AgentRun{}
 	require.NoError(t, w.Admin.Get(ctx, named(w, p.Name), standing))
-	require.NoError(t, w.Admin.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: pod.SecretName(standing.Name, standing.UID)}}))
+	require.NoError(t, w.Admin.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.Namespace, Name: hearthv1.RunSecretName(standing.Name, standing.UID)}}))
 }

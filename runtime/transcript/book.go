@@ -56,8 +56,9 @@ func (b *Book) Lost() uint64 {
 // number is then 0.
 func (b *Book) Append(dir Direction, frame []byte) Entry { return b.append(dir, frame, false) }
 
-// Hold is Append for an entry that may wait, to be written at once with those that follow: until the next Append or Flush, until there
-// is a good deal, or until somebody reads. Who has shown it to nobody before has kept what a killed harness may not lose.
+// Hold is Append for an entry that may wait, to be written at once with those that follow: by the next Append, Flush, Read, Sync or Close,
+// when 64 KiB wait, or before another part is begun. Until then a killed harness loses it, so it is shown to nobody before. Only then
+// may a Note take its place because it cannot be written, and only then does who is in Wait hear of it.
 func (b *Book) Hold(dir Direction, frame []byte) Entry { return b.append(dir, frame, true) }
 
 // Flush writes the entries that wait.

@@ -28,11 +28,18 @@ import (
 // assembled is a harness without delivery, and its log.
 func assembled(t *testing.T) (*harness, *process.Output) {
 	t.Helper()
-	p, log := newPlace(t), process.NewOutput()
-	cfg, err := parseServe([]string{"--acp-listen=127.0.0.1:0", "--delivery-listen=127.0.0.1:0", "--metrics-listen=off", "--data-dir=" + p.Dir, "--", p.command[0]}, nil)
+	p := newPlace(t)
+	return assemble(t, "--acp-listen=127.0.0.1:0", "--delivery-listen=127.0.0.1:0", "--metrics-listen=off", "--data-dir="+p.Dir, "--", p.command[0])
+}
+
+// assemble makes a harness of these arguments as serve does, up to where anything is bound or started.
+func assemble(t *testing.T, args ...string) (*harness, *process.Output) {
+	t.Helper()
+	log := process.NewOutput()
+	cfg, err := parseServe(args, nil)
 	require.NoError(t, err)
-	told := slog.New(slog.NewTextHandler(log, nil))
-	h := newHarness(cfg, told, newSignals(t.Context(), nil, told))
+	h := newHarness(cfg, slog.New(slog.NewTextHandler(log, nil)))
+	h.heard = newSignals(t.Context(), nil, h.log)
 	require.NoError(t, h.assemble(t.Context(), nil, nil))
 	return h, log
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -296,12 +295,7 @@ func TestTheRootSecretIsOutOfTheAgentsReach(t *testing.T) {
 // A listener that broke is not open: the harness ends with the reason instead of standing there unready for ever.
 func TestABrokenListenerOn4000EndsTheHarness(t *testing.T) {
 	p := newPlace(t)
-	log := process.NewOutput()
-	cfg, err := parseServe([]string{"--acp-listen=127.0.0.1:0", "--data-dir=" + p.Dir, "--", p.command[0]}, nil)
-	require.NoError(t, err)
-	told := slog.New(slog.NewTextHandler(log, nil))
-	h := newHarness(cfg, told, newSignals(t.Context(), nil, told))
-	require.NoError(t, h.assemble(t.Context(), nil, nil))
+	h, log := assemble(t, "--acp-listen=127.0.0.1:0", "--data-dir="+p.Dir, "--", p.command[0])
 	ended := make(chan error, 1)
 	go func() { ended <- h.stand(t.Context(), make(chan os.Signal), func() error { return nil }) }()
 	address := log.Await(t, `acp: listening"? addr=(\S+)`)
@@ -335,18 +329,13 @@ func breakListener(t *testing.T, address string) {
 // SPEC.md, Harness: three failed starts in a row, while no agent ever stood, end the harness with a message, and the delivery listener with it.
 func TestAnAgentThatNeverStartsEndsTheHarness(t *testing.T) {
 	p := newPlace(t)
-	log := process.NewOutput()
-	cfg, err := parseServe([]string{"--acp-listen=127.0.0.1:0", "--delivery-listen=127.0.0.1:0", "--metrics-listen=off", "--data-dir=" + p.Dir, "--", "/bin/false"}, nil)
-	require.NoError(t, err)
-	told := slog.New(slog.NewTextHandler(log, nil))
-	h := newHarness(cfg, told, newSignals(t.Context(), nil, told))
-	require.NoError(t, h.assemble(t.Context(), nil, nil))
+	h, log := assemble(t, "--acp-listen=127.0.0.1:0", "--delivery-listen=127.0.0.1:0", "--metrics-listen=off", "--data-dir="+p.Dir, "--", "/bin/false")
 	locked, err := h.lockJournal()
 	require.NoError(t, err)
 	who := &credentials{identity: p.Identity, keys: p.Keys}
 	require.NoError(t, h.bind(t.Context(), who, nil))
 	h.agents.pool, err = standing.New(standing.Config{
-		Command: cfg.command, DataDir: cfg.dataDir, Concurrency: 1, Permissions: cfg.permissions, Log: h.log, Now: time.Now,
+		Command: h.cfg.command, DataDir: h.cfg.dataDir, Concurrency: 1, Permissions: h.cfg.permissions, Log: h.log, Now: time.Now,
 		FirstBackoff: time.Millisecond, MaxBackoff: time.Millisecond,
 	})
 	require.NoError(t, err)

@@ -42,8 +42,8 @@ type harness struct {
 	served     chan error
 }
 
-func newHarness(cfg serveConfig, log *slog.Logger, heard *signals) *harness {
-	return &harness{cfg: cfg, log: log, heard: heard, agents: &agents{standing: cfg.goal, session: wire.SessionFresh}, fatal: make(chan error, 1), opened: make(chan struct{})}
+func newHarness(cfg serveConfig, log *slog.Logger) *harness {
+	return &harness{cfg: cfg, log: log, agents: &agents{standing: cfg.goal, session: wire.SessionFresh}, fatal: make(chan error, 1), opened: make(chan struct{})}
 }
 
 // assemble makes the agents, where people meet them, and the door to there. Nothing is started.
@@ -83,7 +83,7 @@ func serve(args []string, signals <-chan os.Signal, log *slog.Logger) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	h := newHarness(cfg, log, nil)
+	h := newHarness(cfg, log)
 	var heard sync.WaitGroup
 	heard.Go(func() { h.heard = newSignals(ctx, environ, log) }) // nobody tells them anything before there are agents or a journal
 	var locked *journal.Locked

@@ -19,8 +19,8 @@ import (
 	double "github.com/hearthdev/hearth/test/sandbox"
 )
 
-// R13: Agent → standing run → Secret and Sandbox → Pod and Service; ACPReady with the Pod's address. The Pod terminates (a Sandbox
-// stays Ready): not Listening, and no other Pod comes in its place, but another run.
+// R13: Agent → standing run → Secret and Sandbox → Pod and Service; ACPReady with the Pod's address, once both are Ready. The Pod terminates
+// (a Sandbox stays Ready): not Listening, and no other Pod comes in its place, but another run.
 func TestAStandingRunOfASandbox(t *testing.T) {
 	w := newWorld(t)
 	w.agent("reviewer")
@@ -36,7 +36,10 @@ func TestAStandingRunOfASandbox(t *testing.T) {
 	w.Run("reviewer-1", func(r *v1alpha1.AgentRun) bool {
 		return r.Status.Phase == v1alpha1.PhaseRunning && !room.IsListening(r)
 	})
+	w.failing.Store(true)
 	w.Kubelet("reviewer-1", room.Listens)
+	w.Run("reviewer-1", func(r *v1alpha1.AgentRun) bool { return acpSays(r) == "Error seen: not now" && !room.IsListening(r) })
+	w.failing.Store(false)
 	r = w.Run("reviewer-1", room.IsListening)
 	assert.Equal(t, "10.77.0.9:4000", r.Status.Address)
 

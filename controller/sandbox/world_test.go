@@ -3,8 +3,10 @@ package sandbox_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/hearthdev/hearth/api/v1alpha1"
 	"github.com/hearthdev/hearth/controller/agent"
@@ -36,6 +39,8 @@ type world struct {
 	*room.Room
 	// looks are the Presence's: each value lets it look again.
 	looks chan time.Time
+	// failing has the double's passes fail.
+	failing atomic.Bool
 }
 
 // newWorld has the kind and its controller's double, too.
@@ -69,7 +74,13 @@ func bareWorld(t *testing.T, namespaces []string) *world {
 func (w *world) double() {
 	w.t.Helper()
 	mgr := w.Manager(server.Admin(w.t), ctrl.Options{Logger: logr.Discard()})
-	require.NoError(w.t, (&double.Double{Client: w.Client, Collect: true}).SetupWithManager(mgr))
+	fail := func(client.ObjectKey) error {
+		if w.failing.Load() {
+			return errors.New("not now")
+		}
+		return nil
+	}
+	require.NoError(w.t, (&double.Double{Client: w.Client, Collect: true, Fail: fail}).SetupWithManager(mgr))
 	w.Start(mgr)
 }
 

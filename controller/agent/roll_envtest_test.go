@@ -30,7 +30,7 @@ func TestARunInFlightEndsOnTheOldPodAndTheNextGoesToTheNew(t *testing.T) {
 	w.says("first", v1alpha1.ReasonRunning)
 
 	w.change(a, func(a *v1alpha1.Agent) { a.Spec.Template.Spec.Containers[0].Image = "registry/agent:2" })
-	ip := newIP()
+	ip := room.NewIP()
 	w.probed("reviewer-2", ip) // its probe is satisfied, and nobody is at its delivery port
 	a = w.agentIs("reviewer", v1alpha1.AgentConditionProgressing, metav1.ConditionTrue, v1alpha1.ReasonRolling)
 	w.Eventually("the roll says what it waits for", func(ctx context.Context) bool {
@@ -190,7 +190,7 @@ func TestAnAgentWhoseDeliveryPortCannotBeTalkedToIsNotReady(t *testing.T) {
 	w := newDeliveringWorld(t)
 	w.controller()
 	w.Agent("reviewer")
-	ip := newIP()
+	ip := room.NewIP()
 	w.probed("reviewer-1", ip)
 	w.Run("reviewer-1", room.IsListening)
 	a := w.agentIs("reviewer", v1alpha1.AgentConditionReady, metav1.ConditionFalse, v1alpha1.ReasonTargetUnreachable)

@@ -3,9 +3,7 @@ package agent_test
 import (
 	"fmt"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"net"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,14 +36,6 @@ func (w *world) controller() (stop func()) {
 	return w.Start(mgr)
 }
 
-// Loopback addresses that no other test run on this machine is likely to use.
-var nextAddress, addressBase = atomic.Uint32{}, mathrand.Uint32N(200) + 20
-
-func newIP() string {
-	n := nextAddress.Add(1)
-	return fmt.Sprintf("127.%d.%d.%d", addressBase, 100+n/200, n%200+1)
-}
-
 // probed gives a standing run's Pod an address and has it listen there, as kubelet says when the probe is satisfied.
 func (w *world) probed(name, ip string) {
 	w.t.Helper()
@@ -71,7 +61,7 @@ func (w *world) boot(name, ip string) *harness.Harness {
 // up makes a standing run's Pod ready, with a harness.
 func (w *world) up(name string) *harness.Harness {
 	w.t.Helper()
-	ip := newIP()
+	ip := room.NewIP()
 	h := w.boot(name, ip)
 	w.probed(name, ip)
 	return h

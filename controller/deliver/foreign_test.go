@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
+	"github.com/hearthdev/hearth/test/apiserver/room"
 	"github.com/hearthdev/hearth/test/harness"
 )
 
@@ -21,7 +22,7 @@ func TestAPodOfSomebodysOwnIsNoTarget(t *testing.T) {
 	x := w.placeholder("reviewer-1")
 	called := map[string]*atomic.Int32{}
 	for name, owners := range map[string][]metav1.OwnerReference{"labelled": nil, "claimed": owned("AgentRun", x.run)} {
-		forged := &target{w: w, ip: newIP(), pod: &corev1.Pod{
+		forged := &target{w: w, ip: room.NewIP(), pod: &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.ns, OwnerReferences: owners,
 				Labels: map[string]string{hearthv1.LabelRun: "reviewer-1", hearthv1.LabelAgent: "reviewer"}},
 			Spec: template().Spec,

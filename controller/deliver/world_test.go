@@ -41,6 +41,7 @@ import (
 	"github.com/hearthdev/hearth/delivery/client"
 	wire "github.com/hearthdev/hearth/pkg/delivery/v1alpha1"
 	"github.com/hearthdev/hearth/test/apiserver"
+	"github.com/hearthdev/hearth/test/apiserver/room"
 	"github.com/hearthdev/hearth/test/harness"
 )
 
@@ -103,14 +104,6 @@ type target struct {
 	harness *harness.Harness
 }
 
-// addresses are loopback addresses that no other test run on this machine is likely to use.
-var nextAddress, addressBase = atomic.Uint32{}, rand.Uint32N(200) + 20
-
-func newIP() string {
-	n := nextAddress.Add(1)
-	return fmt.Sprintf("127.%d.%d.%d", addressBase, n/200+1, n%200+1)
-}
-
 // standing makes a standing run whose Pod is Ready, with a harness.
 func (w *world) standing(name string, o harness.Options) *target {
 	w.t.Helper()
@@ -123,7 +116,7 @@ func (w *world) standing(name string, o harness.Options) *target {
 // placeholder makes a standing run with its Secret and a Pod that has no IP yet.
 func (w *world) placeholder(name string) *target {
 	w.t.Helper()
-	x := &target{w: w, ip: newIP()}
+	x := &target{w: w, ip: room.NewIP()}
 	x.run = &hearthv1.AgentRun{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: w.ns, Labels: map[string]string{hearthv1.LabelAgent: w.agent.Name},

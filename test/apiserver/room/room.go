@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -127,12 +128,15 @@ func (r *Room) podThat(name, what string, ok func(*corev1.Pod) bool) *corev1.Pod
 	return &p
 }
 
-// Kubelet plays kubelet: it writes the status of the Pod that has this name now.
+// Kubelet plays kubelet: it writes the status of the Pod that has this name now. The controllers write the same object meanwhile, so
+// change is called again on what is there then.
 func (r *Room) Kubelet(name string, change func(*corev1.PodStatus)) {
 	r.t.Helper()
-	p := r.Pod(name)
-	change(&p.Status)
-	require.NoError(r.t, r.Status().Update(r.t.Context(), p))
+	require.NoError(r.t, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		p := r.Pod(name)
+		change(&p.Status)
+		return r.Status().Update(r.t.Context(), p)
+	}))
 }
 
 // Remove ends a Pod at once, as kubelet does after the grace period. It may have gone already, and another have its name.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
@@ -83,7 +84,8 @@ func TestRow39_RecastThatDoesNotWait(t *testing.T) {
 	w.Eventually("the old one goes", old.Gone)
 }
 
-// Row 39: the run is reserved and nothing was sent when the controller is killed and the Agent changes. The next controller does it, once.
+// Row 39: the run is reserved and nothing was sent when the controller is killed and the Agent changes. The next controller has it done once,
+// by the Pod that it is reserved for: an assignment under way is waited for, and that one goes afterwards.
 func TestRow39_RecastWhileARunIsReserved(t *testing.T) {
 	t.Parallel()
 	w := rig.New(t, rig.Options{})
@@ -95,8 +97,12 @@ func TestRow39_RecastWhileARunIsReserved(t *testing.T) {
 	hold.Wait().Kill()
 	change(t, w, "reviewer", variable("AGENT_NAME", "another"))
 	w.Controller()
-	w.Await(run, succeeded)
-	assert.Len(t, w.EffectsOf(run), 1)
+	got := w.Await(run, succeeded)
+	once(t, w, got)
+	assert.Equal(t, []types.UID{old.UID, old.UID}, []types.UID{got.Status.PodUID, got.Status.Delivery.PodUID})
+	for _, e := range w.EffectsOf(run) {
+		assert.Equal(t, old.UID, e.PodUID)
+	}
 	w.Eventually("the end of the old Pod", old.Gone)
 	works(t, w, "reviewer")
 }

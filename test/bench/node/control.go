@@ -68,6 +68,14 @@ func (n *node) control() http.Handler {
 			w.WriteHeader(http.StatusNoContent)
 		}
 	})
+	mux.HandleFunc("POST /lists/hold", func(w http.ResponseWriter, _ *http.Request) {
+		n.lists.hold()
+		w.WriteHeader(http.StatusNoContent)
+	})
+	mux.HandleFunc("POST /lists/release", func(w http.ResponseWriter, _ *http.Request) {
+		n.lists.release()
+		w.WriteHeader(http.StatusNoContent)
+	})
 	mux.HandleFunc("POST /restart", func(w http.ResponseWriter, r *http.Request) {
 		var pods names
 		if !decode(w, r, &pods) {

@@ -34,6 +34,7 @@ type node struct {
 	dir      string
 	book     *book
 	released *gates
+	lists    lists
 	slots    chan struct{}
 	work     sync.WaitGroup
 
@@ -94,7 +95,7 @@ func (n *node) see(ctx context.Context, o any) {
 		return
 	}
 	p := &pod{name: object.Namespace + "/" + object.Name, agentOf: object.Labels[hearthv1.LabelAgent], dir: filepath.Join(n.dir, string(object.UID)),
-		book: n.book, released: n.released}
+		book: n.book, released: n.released, lists: &n.lists}
 	n.mu.Lock()
 	n.pods[object.UID] = p
 	n.mu.Unlock()

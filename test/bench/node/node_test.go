@@ -94,6 +94,23 @@ func end(t *testing.T, l *client.Link, run wire.RunRef) *wire.Envelope {
 	return a.Seen.Envelope
 }
 
+// A Link whose first list is held knows who it talks to, and not what that has.
+func TestWhatAHarnessHasIsToldWhenListsAreReleased(t *testing.T) {
+	n, asked := served(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	n.see(ctx, standing())
+	_, err := asked.Await(ctx, Counts{Pods: 1})
+	require.NoError(t, err)
+	require.NoError(t, asked.HoldLists(ctx))
+	pods, err := asked.Pods(ctx)
+	require.NoError(t, err)
+	l := link(t, pods[0].Address)
+	assert.False(t, l.Status().Listed)
+	require.NoError(t, asked.ReleaseLists(ctx))
+	eventually(t, func() bool { return l.Status().Listed })
+}
+
 // What the controller made gets a real harness at an address of its own, and every step of a delivery is counted and has its time.
 func TestAPodIsServedAndItsDeliveriesAreTimed(t *testing.T) {
 	n, asked := served(t)

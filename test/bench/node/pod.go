@@ -38,6 +38,7 @@ type pod struct {
 	dir      string
 	book     *book
 	released *gates
+	lists    *lists
 	requests requests
 	boots    atomic.Int64
 
@@ -92,7 +93,7 @@ func (p *pod) start(ctx context.Context, listen func(ctx context.Context, port i
 	p.address = plain.Addr().String()
 	p.boots.Add(1)
 	b := &boot{journal: j, server: s, served: make(chan struct{})}
-	b.http = &http.Server{Handler: p.timed(s.Handler()), ConnContext: gate.With, MaxHeaderBytes: server.MaxHeaderBytes, ReadHeaderTimeout: time.Minute,
+	b.http = &http.Server{Handler: p.timed(p.lists.before(s.Handler())), ConnContext: gate.With, MaxHeaderBytes: server.MaxHeaderBytes, ReadHeaderTimeout: time.Minute,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
 	go func() {
 		defer close(b.served)

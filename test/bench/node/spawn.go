@@ -117,6 +117,16 @@ func (n *Node) Release(ctx context.Context, runs ...string) error {
 	return n.ask(ctx, http.MethodPost, "/release", names{runs}, nil)
 }
 
+// HoldLists has no harness say what it has to a Link that asks for that first, until ReleaseLists.
+func (n *Node) HoldLists(ctx context.Context) error {
+	return n.ask(ctx, http.MethodPost, "/lists/hold", nil, nil)
+}
+
+// ReleaseLists ends HoldLists.
+func (n *Node) ReleaseLists(ctx context.Context) error {
+	return n.ask(ctx, http.MethodPost, "/lists/release", nil, nil)
+}
+
 // Restart kills the harnesses of Pods, by UID, and starts them again as other boots with the same journals; all of them without any UID.
 // A goal that ran is Interrupted then.
 func (n *Node) Restart(ctx context.Context, pods ...string) error {

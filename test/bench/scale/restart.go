@@ -15,11 +15,10 @@ import (
 // restarted is what a controller's restart took and needed.
 type restarted struct {
 	usage
+	asked
 	// leads and took are since the process was started: until it led, and until every Link was open and every run attended.
 	leads, took time.Duration
 	cpu         rig.CPU
-	// lists and challenges are what the targets were asked, each: the most of one. others is all else that any was asked.
-	lists, challenges, others int64
 }
 
 func (s restarted) String() string {
@@ -61,6 +60,15 @@ func restart(ctx context.Context, r *rig.Rig, targets, inFlight int) (restarted,
 	if s.usage, err = held(ctx, r); err != nil {
 		return s, err
 	}
+	s.asked, err = askedOf(ctx, r)
+	return s, err
+}
+
+// asked is what the targets were asked since the last Reset: lists and challenges are the most of one, others is all else that any was.
+type asked struct{ lists, challenges, others int64 }
+
+func askedOf(ctx context.Context, r *rig.Rig) (asked, error) {
+	var s asked
 	pods, err := r.Node.Pods(ctx)
 	if err != nil {
 		return s, err
@@ -114,10 +122,19 @@ func settled(ctx context.Context, r *rig.Rig, targets, inFlight int) error {
 	}
 	what := fmt.Sprintf("%d targets to be verified and %d runs to be attended", targets, inFlight)
 	return until(ctx, r, patience, what, func(m metrics) bool {
-		return int(m.sum("hearth_links", `state="verified"`)) == targets &&
-			int(m.sum("controller_runtime_reconcile_total", `controller="deliver-run"`)) >= inFlight &&
-			m.sum("workqueue_depth") == 0 && m.sum("controller_runtime_active_workers") == 0
+		return int(m.sum("hearth_links", `state="verified"`)) == targets && looked(m, inFlight)
 	})
+}
+
+// attended waits until runs were looked at so often, whether their targets have said what they hold or not.
+func attended(ctx context.Context, r *rig.Rig, inFlight int) error {
+	return until(ctx, r, patience, fmt.Sprintf("%d runs to be attended", inFlight), func(m metrics) bool { return looked(m, inFlight) })
+}
+
+// looked: the controller looked at runs so often, and nothing waits to be looked at.
+func looked(m metrics, inFlight int) bool {
+	return int(m.sum("controller_runtime_reconcile_total", `controller="deliver-run"`)) >= inFlight &&
+		m.sum("workqueue_depth") == 0 && m.sum("controller_runtime_active_workers") == 0
 }
 
 // listed is how many Pods have answered with a list.

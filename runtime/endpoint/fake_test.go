@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -179,6 +180,17 @@ func raw(t *testing.T, address, key string) net.Conn {
 	}
 	require.Contains(t, string(head), "HTTP/1.1 101 ")
 	return conn
+}
+
+// narrow has the kernel keep little of what is written to clients that connect from now on: it would take some MiB of a message at once.
+func narrow(t *testing.T, e *Endpoint) {
+	t.Helper()
+	raw, err := e.listener.(*net.TCPListener).SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, raw.Control(func(fd uintptr) {
+		err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, pieceBytes)
+	}))
+	require.NoError(t, err)
 }
 
 // frame is a client's, masked with zeros (RFC 6455, section 5.2).

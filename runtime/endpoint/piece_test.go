@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"net"
@@ -186,6 +187,27 @@ func TestAPingThatFallsIntoAStallEndsNothing(t *testing.T) {
 	require.NoError(t, ours.Close())
 	_ = s.conn.CloseNow()
 	e.guests.leave(in)
+}
+
+// A ping that waits behind a long message is written when there is little time left for its pong. That it is late says nothing.
+func TestAPingThatWaitedBehindAMessageIsNoSignOfDeath(t *testing.T) {
+	t.Parallel()
+	h := newHouse()
+	p := rapid()
+	p.ping, p.pong = 10*time.Millisecond, 2*time.Second
+	e, _ := open(t, Config{Keys: keys, Clients: h, pace: p})
+	narrow(t, e)
+	conn := raw(t, e.Addr(), viewKey)
+	v := h.await(t)
+	const size = 16 << 20 // more than any buffer on the way
+	v.say("s", strings.Repeat("x", size))
+	time.Sleep(p.pong * 3 / 2) // one ping was waited for in vain, and half of the time for the next one is over
+	_, err := io.CopyN(io.Discard, conn, size)
+	require.NoError(t, err)
+	time.Sleep(p.pong * 3 / 4) // and now all of it
+	_, err = io.WriteString(conn, frame(fin|textual, "still here"))
+	require.NoError(t, err)
+	assert.Equal(t, "still here", v.heard(t))
 }
 
 // Messages that wait for a client are written in one piece, the next one by itself, and so is what waits when the connection ends.

@@ -144,12 +144,12 @@ func (s *socket) ping() {
 		case <-s.ctx.Done():
 			return
 		}
-		reads := s.line.reads.Load()
+		reads, behind := s.line.reads.Load(), s.line.writing.Load()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), s.pace.pong)
 		err := s.conn.Ping(ctx)
 		cancel()
-		// A pong waits behind what the client is sending, and a ping behind what it is taking.
-		if err != nil && s.line.reads.Load() == reads && !s.line.writing.Load() {
+		// A pong waits behind what the client is sending, and a ping behind what it is taking: the next one has the whole time.
+		if err != nil && s.line.reads.Load() == reads && !behind && !s.line.writing.Load() {
 			s.end(errDead)
 			return
 		}

@@ -226,29 +226,36 @@ func TestAClientThatNeverReadsIsClosed(t *testing.T) {
 }
 
 // slow is a connection whose peer sees it read a little at a time.
-type slow struct{ net.Conn }
+type slow struct{ *net.TCPConn }
 
 func (s slow) Read(p []byte) (int, error) {
-	time.Sleep(time.Millisecond)
-	return s.Conn.Read(p[:min(len(p), 256<<10)])
+	time.Sleep(40 * time.Millisecond)
+	return s.TCPConn.Read(p[:min(len(p), pieceBytes)])
 }
 
-// A slow client takes a long message in pieces: no piece for long, the message for longer than any limit, and answers no ping meanwhile.
+// A slow client takes a long message in pieces: no piece for long, the message, of 128 of them, for longer than any limit, and answers no
+// ping meanwhile.
 func TestAClientThatReadsSlowlyStays(t *testing.T) {
+	t.Parallel()
 	h := newHouse()
 	p := rapid()
-	p.ping, p.pong, p.stall = 10*time.Millisecond, time.Second, 2*time.Second
+	p.ping, p.pong, p.stall = 10*time.Millisecond, 2*time.Second, 3*time.Second
 	e, _ := open(t, Config{Keys: keys, Clients: h, pace: p})
+	narrow(t, e)
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
-		return slow{conn}, err
+		if err != nil {
+			return nil, err
+		}
+		s := slow{conn.(*net.TCPConn)}
+		return s, s.SetReadBuffer(2 * pieceBytes)
 	}}
 	conn, _, err := websocket.Dial(t.Context(), "ws://"+e.Addr()+PathACP+"?token="+viewKey, &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}}) //nolint:bodyclose // websocket.Dial says that it needs no closing
 	require.NoError(t, err)
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(-1)
 	v := h.await(t)
-	const size = 16 << 20
+	const size = 128 * pieceBytes
 	v.say("s", strings.Repeat("x", size))
 	v.say("s", "end")
 	assert.Len(t, read(t, conn), size)

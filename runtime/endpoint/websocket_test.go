@@ -354,16 +354,17 @@ func TestADeadConnectionIsClosed(t *testing.T) {
 
 // A peer that is in the middle of a long message answers no ping, and is not dead.
 func TestALongMessageIsASignOfLife(t *testing.T) {
+	t.Parallel()
 	h := newHouse()
 	p := rapid()
-	p.ping, p.pong = 20*time.Millisecond, 50*time.Millisecond
+	p.ping, p.pong = 20*time.Millisecond, time.Second
 	e, _ := open(t, Config{Keys: keys, Clients: h, pace: p})
 	conn := raw(t, e.Addr(), viewKey)
 	v := h.await(t)
 	for _, piece := range strings.SplitAfter(frame(fin|textual, strings.Repeat("xxxxx", 10)), "xxxxx") {
 		_, err := io.WriteString(conn, piece)
 		require.NoError(t, err)
-		time.Sleep(30 * time.Millisecond)
+		time.Sleep(150 * time.Millisecond) // ten of them are longer than the limit, and one is not on a slow machine either
 	}
 	assert.Len(t, v.heard(t), 50)
 }

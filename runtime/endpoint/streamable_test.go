@@ -292,14 +292,16 @@ func TestWhatWaitsIsForTheNextReader(t *testing.T) {
 
 // A connection without a stream expires; one with a stream, or that is spoken to, does not.
 func TestAConnectionWithoutAStreamExpires(t *testing.T) {
+	t.Parallel()
 	h := newHouse()
 	p := rapid()
-	p.orphan = 300 * time.Millisecond
+	p.orphan = 2 * time.Second
 	e, _ := open(t, Config{Keys: keys, Clients: h, pace: p})
 	b, read, spoken := newBrowser(t, e, steerKey, false), newBrowser(t, e, steerKey, false), newBrowser(t, e, viewKey, false)
-	v, watched, known := b.initialize(h), read.initialize(h), spoken.initialize(h)
+	v, watched := b.initialize(h), read.initialize(h)
 	r := read.stream("")
-	for begun := time.Now(); time.Since(begun) < 3*p.orphan; time.Sleep(p.orphan / 10) {
+	known := spoken.initialize(h)
+	for begun := time.Now(); time.Since(begun) < p.orphan*3/2; time.Sleep(p.orphan / 20) {
 		require.Equal(t, http.StatusAccepted, spoken.status(http.MethodPost, "{}"))
 	}
 	v.left(t)

@@ -114,8 +114,8 @@ func acpSays(r *v1alpha1.AgentRun) string {
 	return ""
 }
 
-// says holds for a run that waits for its Pod with these words.
-func says(message string) func(*v1alpha1.AgentRun) bool {
+// waitsBecause holds for a run that waits for its Pod with these words.
+func waitsBecause(message string) func(*v1alpha1.AgentRun) bool {
 	return func(r *v1alpha1.AgentRun) bool {
 		c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.AgentRunConditionSucceeded)
 		return c != nil && c.Reason == v1alpha1.ReasonPodNotRunning && c.Message == message

@@ -176,7 +176,7 @@ func TestRow44_ATargetThatNeverListsKeepsNoRunWaiting(t *testing.T) {
 	require.NoError(t, err)
 	stored.Spec.Cancel = true
 	require.NoError(t, w.kube.Update(t.Context(), stored))
-	w.limits = client.Timeouts{Dial: time.Second, Call: time.Hour, Slack: time.Hour} // the Link does not give the target up and wake its runs
+	w.limits = client.Timeouts{Call: time.Hour, Slack: time.Hour} // the Link does not give the target up and wake its runs
 	w.reattach = 500 * time.Millisecond
 	second := w.controller()
 	<-listing

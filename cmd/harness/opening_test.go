@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -38,6 +39,7 @@ func TestAHarnessKilledWhileRealGooseOpens(t *testing.T) {
 	p.env = append(p.env, envView+"="+viewKey)
 	var longest time.Duration
 	running := 0
+	gone := func() bool { return len(marked(t, p.Dir)) == 0 }
 	for range rounds(t, 3) {
 		b := p.start("--permissions=Allow")
 		<-time.After(time.Duration(rand.IntN(600)) * time.Millisecond) //nolint:gosec // any moment will do
@@ -46,14 +48,17 @@ func TestAHarnessKilledWhileRealGooseOpens(t *testing.T) {
 		if len(marked(t, p.Dir)) > 0 {
 			running++
 		}
-		require.Eventually(t, func() bool { return len(marked(t, p.Dir)) == 0 }, patience, tick, "a goose without a harness")
+		require.Eventually(t, gone, patience, tick, "a goose without a harness")
 		longest = max(longest, time.Since(began))
 	}
 	t.Logf("goose was running when its harness died: %d times, and at most %s longer", running, longest)
 	b := p.ready("--permissions=Allow")
+	agents := slices.DeleteFunc(marked(t, p.Dir), func(pid int) bool { return pid == b.cmd.Process.Pid })
+	require.NotEmpty(t, agents, "a goose that runs is seen")
 	b.accepted("says", "say: hello from goose", wire.StateFinished)
 	assert.Equal(t, "hello from goose", b.attempt("says").Envelope.Output.Value)
 	b.kill()
+	require.Eventually(t, gone, patience, tick, "who still runs removes files")
 	require.NoError(t, filepath.WalkDir(p.Dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err

@@ -15,6 +15,7 @@ import (
 var (
 	errClosed      = errors.New("the link is closed")
 	errBootChanged = errors.New("the harness restarted")
+	errCapacity    = errors.New("the capacity that the harness tells is not of numbers from 0 to 2147483647")
 	errNotVerified = errors.New("the Pod was not challenged successfully yet")
 )
 
@@ -98,6 +99,8 @@ func (l *Link) believe(r reply) (wire.ChallengeAnswer, error) {
 		return a, refusal{wire.NewProblem(wire.CodeUnsupportedVersion, "the harness does not serve "+wire.APIVersion)}
 	case a.Boot == "" || len(a.Boot) > wire.MaxUIDBytes || a.Journal == "" || len(a.Journal) > wire.MaxUIDBytes:
 		return a, fmt.Errorf("challenge: the answer has no boot or journal of 1 to %d bytes", wire.MaxUIDBytes)
+	case !a.Capacity.Valid():
+		return a, fmt.Errorf("challenge: %w", errCapacity)
 	}
 	return a, nil
 }

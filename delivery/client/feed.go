@@ -64,6 +64,9 @@ func (l *Link) page(n *line, boot string, revision int64, hold bool) (wire.Chang
 	if page.Revision < revision {
 		return wire.Changes{}, errors.New("watch: the revision went back")
 	}
+	if !page.Capacity.Valid() {
+		return wire.Changes{}, fmt.Errorf("watch: %w", errCapacity)
+	}
 	return page, nil
 }
 

@@ -3,7 +3,9 @@ package client
 import (
 	"bytes"
 	"context"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"runtime/pprof"
 	"strings"
 	"sync/atomic"
@@ -81,4 +83,36 @@ func TestAFeedWithATooLargeHeaderIsANetworkFault(t *testing.T) {
 	l := open(t, testConfig(t, h.Address))
 	eventually(t, "refused", func() bool { return l.Status().State == StateUnreachable })
 	assert.False(t, l.Status().Listed)
+}
+
+// SPEC.md, Endpoints: a capacity that is none is not believed, wherever it is told; what is reckoned with it would be too much, or overflow.
+func TestACapacityThatIsNoneIsNotBelieved(t *testing.T) {
+	keys := harness.Keys(t, "pod-1")
+	for name, path := range map[string]string{"by the challenge": wire.ChallengePath, "by the feed": wire.RunsPath} {
+		for _, queued := range []string{"-1", "9223372036854775807"} {
+			t.Run(name+" "+queued, func(t *testing.T) {
+				h := harness.Start(t, harness.Options{Wrap: func(next http.Handler) http.Handler {
+					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						if r.URL.Path != path {
+							next.ServeHTTP(w, r)
+							return
+						}
+						said := httptest.NewRecorder()
+						next.ServeHTTP(said, r)
+						body := strings.Replace(said.Body.String(), `"queued":0`, `"queued":`+queued, 1)
+						w.Header().Set(wire.HeaderAnswer, keys.Answer(signedRequest(r), said.Code, []byte(body)))
+						w.WriteHeader(said.Code)
+						_, _ = io.WriteString(w, body)
+					})
+				}})
+				l := open(t, testConfig(t, h.Address))
+				eventually(t, "refused", func() bool {
+					s := l.Status()
+					return s.State == StateUnreachable && strings.Contains(s.Message, "the capacity that")
+				})
+				assert.True(t, l.Status().Capacity.Valid())
+				assert.False(t, l.Status().Listed)
+			})
+		}
+	}
 }

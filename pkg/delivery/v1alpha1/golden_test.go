@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -66,6 +67,16 @@ func TestEveryCodeHasItsStatus(t *testing.T) {
 		assert.NotEmpty(t, http.StatusText(code.Status()))
 	}
 	assert.Zero(t, Code("novel").Status())
+}
+
+func TestACapacityCountsFromNone(t *testing.T) {
+	assert.True(t, Capacity{}.Valid())
+	assert.True(t, Capacity{math.MaxInt32, math.MaxInt32, math.MaxInt32, math.MaxInt32}.Valid())
+	for _, n := range []int{-1, math.MinInt, math.MaxInt32 + 1, math.MaxInt} {
+		for _, c := range []Capacity{{Concurrency: n}, {Queue: n}, {Running: n}, {Queued: n}} {
+			assert.False(t, c.Valid(), c)
+		}
+	}
 }
 
 func TestRoomIsNeverNegative(t *testing.T) {

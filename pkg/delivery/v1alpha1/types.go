@@ -1,6 +1,9 @@
 package v1alpha1
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Target names the Pod that a request is meant for (SPEC.md, Identity).
 type Target struct {
@@ -69,6 +72,11 @@ type Capacity struct {
 	Queue       int `json:"queue"`
 	Running     int `json:"running"`
 	Queued      int `json:"queued"`
+}
+
+// Valid tells whether each number can be one of attempts. Those of a few together are within an int.
+func (c Capacity) Valid() bool {
+	return min(c.Concurrency, c.Queue, c.Running, c.Queued) >= 0 && max(c.Concurrency, c.Queue, c.Running, c.Queued) <= math.MaxInt32
 }
 
 // Room is how many more attempts would be accepted now.

@@ -66,12 +66,18 @@ func TestLeadersChangeUnderLoad(t *testing.T) {
 	t.Logf("%d runs while two leaders went", len(names))
 }
 
-// leader is the Pod whose name the lease has, and which of its processes that is.
-func (r *room) leader(ctx context.Context) (*corev1.Pod, string) {
+// holder is whose name the lease has.
+func (r *room) holder(ctx context.Context) string {
 	r.t.Helper()
 	var lease coordinationv1.Lease
 	require.NoError(r.t, suite.Client.Get(ctx, client.ObjectKey{Namespace: cluster.SystemNamespace, Name: cluster.ControllerAccount}, &lease))
-	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+	return ptr.Deref(lease.Spec.HolderIdentity, "")
+}
+
+// leader is the Pod whose name the lease has, and which of its processes that is.
+func (r *room) leader(ctx context.Context) (*corev1.Pod, string) {
+	r.t.Helper()
+	holder := r.holder(ctx)
 	for _, pod := range r.controllers(ctx) {
 		if strings.HasPrefix(holder, pod.Name+"_") {
 			return &pod, holder

@@ -37,6 +37,7 @@ func TestControllerKilled(t *testing.T) {
 	r.changeTemplate(rolled)
 	cordoned := r.await(old, "to be cordoned", patiently, func(run *hearthv1.AgentRun) bool { return run.Status.CordonedAt != nil }).Status.CordonedAt
 
+	holder := r.holder(t.Context())
 	started := r.killController()
 	r.openTheGate("one-shot") // at once: the lease runs out in 15 seconds, and kubelet may take ten of them to start the next controller
 	r.openTheGate("early")
@@ -46,7 +47,9 @@ func TestControllerKilled(t *testing.T) {
 		return err == nil && pod.Status.Phase == corev1.PodSucceeded, string(pod.Status.Phase), err
 	})
 	unrecorded := r.await("one-shot", "to be there", shortly, func(*hearthv1.AgentRun) bool { return true })
-	assert.Nil(t, unrecorded.Status.CompletionTime, "its Pod ended while nobody led")
+	if r.holder(t.Context()) == holder { // or a slow machine let the lease run out before the Pod's end was seen
+		assert.Nil(t, unrecorded.Status.CompletionTime, "its Pod ended while nobody led")
+	}
 	started()
 	early := r.ended("early", patiently)
 	late := r.await("late", "to be still there", shortly, func(*hearthv1.AgentRun) bool { return true })

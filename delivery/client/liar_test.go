@@ -201,10 +201,12 @@ func TestAHarnessThatFallsSilentIsRecoveredFrom(t *testing.T) {
 		})
 	}})
 	cfg := plainConfig(t, h.Address)
-	cfg.Timeouts = Timeouts{Dial: 100 * time.Millisecond, Call: 100 * time.Millisecond, Wait: time.Second, Slack: 500 * time.Millisecond}
+	cfg.Timeouts.Dial, cfg.Timeouts.Call = time.Second, 2*time.Second
 	l := verifiedLink(t, cfg)
-	require.NoError(t, l.Look(runRef("a"), 1)) // the connection that the send will go over is proven already
-	idle(t, l, "a", 1)
+	eventually(t, "a proven connection, which the send will go over", func() bool {
+		_ = l.Look(runRef("a"), 1)
+		return idle(t, l, "a", 1).Absent
+	})
 	mute.Store(true)
 	require.NoError(t, l.Send(request(l, "a", 1, secretGoal), 99))
 	a := idle(t, l, "a", 1)

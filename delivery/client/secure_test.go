@@ -129,7 +129,9 @@ func TestNoStrangerGetsBeyondTheHandshake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := c.stranger(t)
 			cfg := testConfig(t, s.listener.Addr().String())
-			cfg.Timeouts.Dial = time.Second
+			if c.says == noHandshake {
+				cfg.Timeouts.Dial = time.Second // the mute one is waited for
+			}
 			l := open(t, cfg)
 			require.NoError(t, l.Send(Delivery{DeliveryRequest: wire.DeliveryRequest{APIVersion: wire.APIVersion, Run: runRef("a"), Attempt: 1, Goal: secretGoal}}, 99))
 			eventually(t, "tried more than once", func() bool { return s.connections() > 2 && l.Status().State == StateUnreachable })

@@ -37,7 +37,7 @@ func serverConfig(t *testing.T, k challenge.Keys) *tls.Config {
 func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState, sent []byte, clientErr, serverErr error) {
 	t.Helper()
 	a, b := net.Pipe()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var seen bytes.Buffer
 	done := make(chan error, 1)

@@ -236,7 +236,7 @@ func TestADiskThatStallsDelaysNobodyWhoOnlyAsks(t *testing.T) {
 		select {
 		case status := <-answered:
 			assert.Equal(t, http.StatusOK, status)
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			close(release)
 			require.Fail(t, "somebody who only asks waits for the disk")
 		}

@@ -25,6 +25,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+const patience = time.Minute // for what comes when it comes
+
 var testIdentity = wire.Identity{Namespace: "team", PodName: "reviewer-1", PodUID: "pod-uid-1"}
 
 // actor is a runner whose runs end when the test says so.
@@ -288,7 +290,7 @@ func (h *house) running(run string) {
 // until waits for a state of the journal without polling.
 func (h *house) until(what func() bool) {
 	h.t.Helper()
-	timeout := time.NewTimer(30 * time.Second)
+	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	for {
 		changed := h.journal.Changed()

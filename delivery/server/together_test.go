@@ -33,7 +33,7 @@ func TestDeliveriesThatArriveDuringASyncShareTheNextOne(t *testing.T) {
 	for range more {
 		assert.Equal(t, http.StatusTooManyRequests, <-statuses, "decided, and answered, while the disk is busy")
 	}
-	require.Eventually(t, func() bool { accepted, _ := h.journal.Counts(); return accepted == places }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { accepted, _ := h.journal.Counts(); return accepted == places }, patience, time.Millisecond)
 	assert.Equal(t, wire.CodeUnknown, h.get(at("first")).problem(t).Code, "nobody is told before it is on disk")
 	h.stall.Store(nil)
 	close(gate)
@@ -58,7 +58,7 @@ func TestADrainVoidsWhatIsBeingAccepted(t *testing.T) {
 	<-reached
 	h.stall.Store(nil)
 	work.Go(func() { h.server.Drain(t.Context(), 0) })
-	require.Eventually(t, h.server.draining.Load, 30*time.Second, time.Millisecond)
+	require.Eventually(t, h.server.draining.Load, patience, time.Millisecond)
 	close(gate)
 	h.untilState("run", wire.StateVoided)
 	require.Equal(t, http.StatusNoContent, h.send(h.call(http.MethodPost, recordOf("run"), nil)).status)

@@ -122,7 +122,7 @@ func TestPacedEventsAreWrittenAsTheyWereTold(t *testing.T) {
 	mu.Unlock()
 	p.To(to).Eventf(run, nil, corev1.EventTypeWarning, signals.EventAttemptLost, "Retry", "100%% %s", "lost")
 	first := "AgentRun work u beside reviewer-1: Normal Reserved Reserve attempt 1"
-	require.Eventually(t, func() bool { return len(to.told()) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(to.told()) == 1 }, time.Minute, time.Millisecond)
 	assert.Equal(t, []string{first}, to.told())
 	cancel()
 	require.NoError(t, <-over)

@@ -157,7 +157,7 @@ func TestBodiesInMemoryAreBoundedTogether(t *testing.T) {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", h.address)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
-		require.NoError(t, conn.SetDeadline(time.Now().Add(readTimeout/2)), "before their time is over")
+		require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
 		go func() {
 			_, err := conn.Write(body)
 			if err == nil {
@@ -171,7 +171,7 @@ func TestBodiesInMemoryAreBoundedTogether(t *testing.T) {
 	for range strangers - MaxStrangersBytes/wire.MaxBodyBytes {
 		select {
 		case <-thrownOut:
-		case <-time.After(readTimeout / 2):
+		case <-time.After(patience):
 			require.Fail(t, "strangers fill the memory")
 		}
 	}

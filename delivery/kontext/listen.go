@@ -6,17 +6,23 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/hearthdev/hearth/internal/gate"
 )
+
+// pace is how long the header of a request may take to come, and all of it, for tests on a machine that is busy with other things.
+type pace struct{ header, read time.Duration }
+
+var usual = pace{header: readHeaderTimeout, read: readTimeout}
 
 // Serve answers on a listener until ctx ends, then finishes what is being answered and closes it.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	h := &http.Server{
 		Handler:           s.Handler(),
-		ReadHeaderTimeout: readHeaderTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      readTimeout + writeTimeout, // lifted while a caller waits
+		ReadHeaderTimeout: s.pace.header,
+		ReadTimeout:       s.pace.read,
+		WriteTimeout:      s.pace.read + writeTimeout, // lifted while a caller waits
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    MaxHeaderBytes,
 		ConnContext:       gate.With,

@@ -30,6 +30,7 @@ type Config struct {
 type Server struct {
 	cfg     Config
 	runs    *server.Server
+	pace    pace
 	held    chan struct{} // one token for each caller that waits
 	waiting waiting
 
@@ -52,7 +53,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg, held: make(chan struct{}, MaxHeld)}
+	s := &Server{cfg: cfg, pace: usual, held: make(chan struct{}, MaxHeld)}
 	s.waiting.turns = map[journal.Key]*turn{}
 	s.life, s.end = context.WithCancel(context.Background())
 	var err error

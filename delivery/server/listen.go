@@ -32,6 +32,11 @@ const (
 	closeTimeout      = 2 * time.Second
 )
 
+// pace is how long the header of a request may take to come, and all of it, for tests on a machine that is busy with other things.
+type pace struct{ header, read time.Duration }
+
+var usual = pace{header: readHeaderTimeout, read: readTimeout}
+
 // Listener is a listener as Serve wants it: bounded, and speaking TLS unless the scheme is HTTP (SPEC.md, Confidentiality).
 func (s *Server) Listener(plain net.Listener) net.Listener {
 	bounded := gate.New(plain, MaxConnections)
@@ -46,8 +51,8 @@ func (s *Server) Listener(plain net.Listener) net.Listener {
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	h := &http.Server{
 		Handler:           s.Handler(),
-		ReadHeaderTimeout: readHeaderTimeout,
-		ReadTimeout:       readTimeout,
+		ReadHeaderTimeout: s.pace.header,
+		ReadTimeout:       s.pace.read,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    MaxHeaderBytes,

@@ -50,6 +50,7 @@ type Server struct {
 	cfg      Config
 	boot     string
 	tls      *tls.Config // nil when the scheme is HTTP
+	pace     pace
 	handler  http.Handler
 	waiting  chan struct{} // one token for each request that is held open
 	draining atomic.Bool
@@ -92,7 +93,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, tls: secure, boot: rand.Text(), active: map[journal.Key]*attempt{}, runs: eachRun{held: map[string]*runLock{}},
+		cfg: cfg, tls: secure, pace: usual, boot: rand.Text(), active: map[journal.Key]*attempt{}, runs: eachRun{held: map[string]*runLock{}},
 		left: make(chan struct{}, 1), waiting: make(chan struct{}, MaxHeld),
 	}
 	s.life, s.end = context.WithCancelCause(context.Background())

@@ -65,6 +65,8 @@ type Config struct {
 
 	StartTimeout, CancelGrace, EndGrace, FirstBackoff, MaxBackoff time.Duration
 	MaxFailedStarts, MaxFirstStarts                               int
+
+	late time.Duration // lateWindow; longer where a test's agent is to be late on a busy machine
 }
 
 // Signals are told of agents and turns, for metrics and traces. What is nil hears nothing; none of them may block.
@@ -121,7 +123,7 @@ func (c *Config) check() error {
 		fallback time.Duration
 	}{
 		{&c.Silence, turn.DefaultSilence}, {&c.CancelGrace, turn.DefaultCancelGrace}, {&c.StartTimeout, DefaultStartTimeout},
-		{&c.EndGrace, DefaultEndGrace}, {&c.FirstBackoff, DefaultFirstBackoff}, {&c.MaxBackoff, DefaultMaxBackoff},
+		{&c.EndGrace, DefaultEndGrace}, {&c.FirstBackoff, DefaultFirstBackoff}, {&c.MaxBackoff, DefaultMaxBackoff}, {&c.late, lateWindow},
 	} {
 		if *d.value <= 0 {
 			*d.value = d.fallback

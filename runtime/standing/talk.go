@@ -147,7 +147,7 @@ func (a *agent) remember() {
 // for that as it would for another goal. The error says that the agent does not answer the client.
 func (a *agent) free(ctx context.Context) error {
 	if !a.talk.over.IsZero() {
-		wait(ctx, lateWindow-a.cfg.Now().Sub(a.talk.over))
+		wait(ctx, a.cfg.late-a.cfg.Now().Sub(a.talk.over))
 	}
 	for a.conn.Busy(a.talk.session.ID) && ctx.Err() == nil && !a.gone() {
 		if a.cfg.Now().Sub(a.conn.LastHeard()) > a.cfg.Silence {

@@ -195,9 +195,11 @@ func TestABudgetInAStandingSessionIsTheRunsOwn(t *testing.T) {
 // What an agent says after its answer is no evidence that it did the next goal (SPEC.md, Standing sessions).
 func TestWhatComesAfterAnAnswerIsNotTheNextTurns(t *testing.T) {
 	t.Parallel()
-	s := standTalking(t)
-	said := filepath.Join(t.TempDir(), "said")
-	assert.Equal(t, "one", output(t, s.told("say: one ;; late: 100 "+said+" too late", turn.Limits{})))
+	const window = 3 * time.Second
+	s := standTalking(t, func(c *Config) { c.late = window })
+	over, said := filepath.Join(t.TempDir(), "over"), filepath.Join(t.TempDir(), "said")
+	assert.Equal(t, "one", output(t, s.told("say: one ;; late: "+over+" "+said+" too late", turn.Limits{})))
+	time.AfterFunc(window/4, func() { assert.NoError(t, os.WriteFile(over, nil, 0o600)) }) // the next goal is there by then
 	assert.Equal(t, wire.ReasonNoEvidence, s.turn(t.Context(), "wait: "+said).Reason)
 	assert.Equal(t, "x", output(t, s.told("say: x", turn.Limits{})))
 }

@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/coder/acp-go-sdk"
 )
@@ -80,13 +78,11 @@ func (a *agent) loadSession(f frame) {
 	a.reply(f.ID, struct{}{})
 }
 
-// late says something so many milliseconds after the turn's answer, and then makes a file.
+// late says something after the turn's answer, once the first file is there, and then makes the second.
 func (t *turn) late(arg string) {
 	fields := strings.SplitN(arg, " ", 3)
-	n, err := strconv.Atoi(fields[0])
-	must(err)
 	t.after = func() {
-		time.Sleep(time.Duration(n) * time.Millisecond)
+		t.waitForFile(fields[0])
 		t.say(fields[2])
 		must(os.WriteFile(fields[1], nil, 0o600))
 	}

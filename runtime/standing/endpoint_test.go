@@ -228,13 +228,16 @@ func TestAServerIsNotTakenForAnother(t *testing.T) {
 
 // A server of ours that exits, or never listens, is a failed start with its own words.
 func TestAServerThatDoesNotComeUp(t *testing.T) {
-	for name, c := range map[string]struct{ script, want string }{
-		"exits":         {"echo no config >&2; exit 4", "agent process exited with status 4; stderr ends: no config"},
-		"never listens": {"exec sleep 1000", "no answer within 300ms"},
+	for name, c := range map[string]struct {
+		script, want string
+		within       time.Duration
+	}{
+		"exits":         {"echo no config >&2; exit 4", "agent process exited with status 4; stderr ends: no config", limit},
+		"never listens": {"exec sleep 1000", "no answer within 300ms", 300 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := standBeside(t, freeAddress(t), "", func(cfg *Config) {
-				cfg.Command, cfg.MaxFailedStarts, cfg.StartTimeout = []string{"sh", "-c", c.script}, 1, 300*time.Millisecond
+				cfg.Command, cfg.MaxFailedStarts, cfg.StartTimeout = []string{"sh", "-c", c.script}, 1, c.within
 			})
 			require.ErrorContains(t, <-s.ended, c.want)
 		})

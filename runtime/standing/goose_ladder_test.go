@@ -152,12 +152,13 @@ func TestGooseRunsTheToolThatAPersonAllows(t *testing.T) {
 // Fault row 21: a model that hangs makes goose silent; a word now and then does not.
 func TestGooseWithAModelThatHangsIsSilent(t *testing.T) {
 	t.Parallel()
-	g := standGoose(t, func(c *Config) { c.Silence = 6 * time.Second }) // a loaded machine holds goose up for two
+	const silence, pause = 10 * time.Second, 20 * time.Millisecond // a loaded machine holds goose up for two seconds, and may for more
+	g := standGoose(t, func(c *Config) { c.Silence = silence })
 	began := time.Now()
-	e := g.turn(t.Context(), "slow: 350\nsay: so far\nhang:")
+	e := g.turn(t.Context(), fmt.Sprintf("slow: %d\nsay: so far\nhang:", silence*6/5/pause))
 	assert.Equal(t, wire.OutcomeFailed, e.Outcome)
 	assert.Equal(t, wire.ReasonAgentSilent, e.Reason, e.Message)
 	assert.Contains(t, output(t, e), "so far", "what was said is kept")
-	assert.Greater(t, time.Since(began), 350*20*time.Millisecond, "words kept it alive for longer than it may be silent")
+	assert.Greater(t, time.Since(began), silence*6/5, "words kept it alive for longer than it may be silent")
 	assert.Equal(t, wire.OutcomeSucceeded, g.turn(t.Context(), "say: again").Outcome)
 }

@@ -82,7 +82,7 @@ func stand(t *testing.T, env []string, change ...func(*Config)) *standing {
 	cfg := Config{
 		Command: []string{agenttest.Build(t)}, Env: append([]string{"PATH=" + os.Getenv("PATH"), "AGENT_EFFECTS_FILE=" + s.effects}, env...),
 		DataDir: s.dir, Concurrency: 1, Permissions: turn.Deny, Log: slog.New(slog.NewTextHandler(s, nil)), Now: time.Now, Version: "test",
-		FirstBackoff: 10 * time.Millisecond, MaxBackoff: 20 * time.Millisecond, CancelGrace: 2 * time.Second, EndGrace: 2 * time.Second,
+		FirstBackoff: 10 * time.Millisecond, MaxBackoff: 20 * time.Millisecond, CancelGrace: limit, EndGrace: limit,
 		OnChange: func(i wire.AgentInfo) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -333,7 +333,11 @@ func TestACancelLeavesNoProcess(t *testing.T) {
 		{"answers with an error", "on_cancel: error ;; say: x ;; mute:", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := stand(t, nil, func(c *Config) { c.CancelGrace, c.EndGrace = 500*time.Millisecond, 300*time.Millisecond })
+			s := stand(t, nil, func(cfg *Config) {
+				if strings.HasPrefix(c.name, "ignores") {
+					cfg.CancelGrace, cfg.EndGrace = 500*time.Millisecond, 300*time.Millisecond
+				}
+			})
 			ctx, cancel := context.WithCancelCause(t.Context())
 			done := s.background(ctx, c.goal)
 			pid := s.requireEffects(1)[0].PID
@@ -397,7 +401,7 @@ func TestEndingOneTurnByForceLeavesTheOtherAlone(t *testing.T) {
 
 func TestTheActiveTimeIsLimited(t *testing.T) {
 	s := stand(t, nil)
-	e := s.pool.Turn(t.Context(), turn.Goal{Text: "say: x ;; mute:", Limits: turn.Limits{ActiveSeconds: 1}}, func(string) error { return nil })
+	e := s.pool.Turn(t.Context(), turn.Goal{Text: "say: x ;; mute:", Limits: turn.Limits{ActiveSeconds: 3}}, func(string) error { return nil })
 	assert.Equal(t, wire.ReasonDeadlineExceeded, e.Reason)
 	assert.Equal(t, "x", output(t, e))
 }

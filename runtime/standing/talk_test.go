@@ -122,10 +122,11 @@ func TestAStandingSessionThatIsLostIsSaidOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		env  []string
 		want string
+		time time.Duration // to start, of which loading has half
 	}{
-		"an agent that cannot load":     {nil, "the agent cannot load sessions"},
-		"an agent that refuses":         {[]string{"AGENT_LOAD=fail"}, "session not found"},
-		"an agent that does not answer": {[]string{"AGENT_LOAD=mute"}, "no answer in time"},
+		"an agent that cannot load":     {nil, "the agent cannot load sessions", limit},
+		"an agent that refuses":         {[]string{"AGENT_LOAD=fail"}, "session not found", limit},
+		"an agent that does not answer": {[]string{"AGENT_LOAD=mute"}, "no answer in time", 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +134,7 @@ func TestAStandingSessionThatIsLostIsSaidOnce(t *testing.T) {
 			if env != nil {
 				env = append(env, "AGENT_MEMORY="+t.TempDir())
 			}
-			s := stand(t, env, oneSession, func(c *Config) { c.StartTimeout = 4 * time.Second })
+			s := stand(t, env, oneSession, func(cfg *Config) { cfg.StartTimeout = c.time })
 			first := s.told("say: one", turn.Limits{})
 			require.NoError(t, syscall.Kill(s.requireEffects(1)[0].PID, syscall.SIGKILL))
 			require.Eventually(t, func() bool { return len(s.states()) == 3 }, limit, time.Millisecond)
@@ -310,7 +311,7 @@ func TestAGoalWaitsForAPromptOfTheLastMoment(t *testing.T) {
 func TestASilentClientsPromptIsEndedForAGoal(t *testing.T) {
 	t.Parallel()
 	guests := host{conn: make(chan *router.Conn, 2)}
-	s := standTalking(t, func(c *Config) { c.Guests, c.Silence = guests, 500*time.Millisecond })
+	s := standTalking(t, func(c *Config) { c.Guests, c.Silence = guests, 3*time.Second })
 	session := s.told("say: one", turn.Limits{}).Session
 	_, err := (<-guests.conn).Send(acp.AgentMethodSessionPrompt, acp.PromptRequest{SessionId: acp.SessionId(session), Prompt: []acp.ContentBlock{acp.TextBlock("mute:")}})
 	require.NoError(t, err)

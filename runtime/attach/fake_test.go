@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long anything may take before a test gives up.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // house is a hub, its transcripts and its agents, which the test plays.
 type house struct {

@@ -60,7 +60,7 @@ func TestAnOutputIsClosedUnderItsReader(t *testing.T) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return o.readers == 1
-	}, 10*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 	require.NoError(t, o.Close())
 	require.ErrorIs(t, <-ended, os.ErrClosed)
 	o.isReleased(t)

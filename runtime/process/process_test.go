@@ -23,6 +23,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// patience is for what comes when it comes.
+const patience = time.Minute
+
 // TestMain also plays the parts of the processes that the tests start: the first argument says which.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], "play-") {
@@ -105,7 +108,7 @@ func gone(pid int) bool {
 
 func requireGone(t *testing.T, pid int) {
 	t.Helper()
-	require.Eventually(t, func() bool { return gone(pid) }, 10*time.Second, 5*time.Millisecond, "process %d is left", pid)
+	require.Eventually(t, func() bool { return gone(pid) }, patience, 5*time.Millisecond, "process %d is left", pid)
 }
 
 func TestExitCarriesStatusAndTheEndOfStderr(t *testing.T) {
@@ -163,7 +166,7 @@ func TestEndLetsTheGroupTerminate(t *testing.T) {
 	r := bufio.NewReader(p.Stdout)
 	_, err := r.ReadString('\n')
 	require.NoError(t, err)
-	require.NoError(t, p.End(t.Context(), time.Minute))
+	require.NoError(t, p.End(t.Context(), patience))
 	rest, err := io.ReadAll(r)
 	require.NoError(t, err)
 	assert.Equal(t, "bye\n", string(rest))
@@ -176,7 +179,7 @@ func TestEndGivesChildrenTheGraceToo(t *testing.T) {
 	r := bufio.NewReader(p.Stdout)
 	_, err := r.ReadString('\n')
 	require.NoError(t, err)
-	require.NoError(t, p.End(t.Context(), time.Minute))
+	require.NoError(t, p.End(t.Context(), patience))
 	rest, err := io.ReadAll(r)
 	require.NoError(t, err)
 	assert.Equal(t, "child done\n", string(rest))
@@ -202,7 +205,7 @@ func TestEndFindsWhatLeftTheGroup(t *testing.T) {
 			p := start(t, self(t, "play-leave", c.how, c.parent))
 			stray := pidLine(t, p)
 			require.Len(t, p.Descendants(), 1)
-			require.NoError(t, p.End(t.Context(), time.Minute))
+			require.NoError(t, p.End(t.Context(), patience))
 			requireGone(t, stray)
 		})
 	}
@@ -227,7 +230,7 @@ func TestWhatWasSeenOnceStaysKnown(t *testing.T) {
 			}
 		}
 		return false
-	}, 10*time.Second, time.Millisecond)
+	}, patience, time.Millisecond)
 	_, err := io.WriteString(p.Stdin, "go\n")
 	require.NoError(t, err)
 	<-p.Done()
@@ -282,7 +285,7 @@ func TestReapingStealsNobodysWait(t *testing.T) {
 		require.Equal(t, i%7, exit.ExitCode())
 	}
 	assert.Equal(t, "done", line(t, p))
-	require.Eventually(t, func() bool { return zombies(t) == 0 }, 10*time.Second, 5*time.Millisecond, "orphans are left as zombies")
+	require.Eventually(t, func() bool { return zombies(t) == 0 }, patience, 5*time.Millisecond, "orphans are left as zombies")
 }
 
 // counted counts what is opened and listed of /proc.
@@ -309,7 +312,7 @@ func TestTheProcessTableIsReadForADeadChildOnly(t *testing.T) {
 	child := exec.CommandContext(t.Context(), "sleep", "1000")
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, child.Start())
-	require.Eventually(t, func() bool { return zombies(t) == 0 }, 10*time.Second, 5*time.Millisecond, "what other tests left")
+	require.Eventually(t, func() bool { return zombies(t) == 0 }, patience, 5*time.Millisecond, "what other tests left")
 	reads.Store(0)
 	assert.Empty(t, reap(), "it lives")
 	assert.Zero(t, reads.Load())
@@ -360,7 +363,7 @@ func playInit() {
 	<-p.Done()
 	err = other.Wait() // long after it has exited
 	fmt.Println(p.Err(), "|", err)
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if all, err := table(); err == nil && len(all) == 1 {
 			fmt.Println("nobody is left")
 			break

@@ -60,6 +60,6 @@ func TestClientsLeaveRoomForAGoal(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := p.conn.Forward(&big, nil, answered)
 		return err == nil
-	}, 10*time.Second, time.Millisecond, "once the agent reads, there is room")
+	}, patience, time.Millisecond, "once the agent reads, there is room")
 	assert.NotEmpty(t, p.read())
 }

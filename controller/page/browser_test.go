@@ -39,7 +39,7 @@ func browser(t *testing.T) context.Context {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("force-device-scale-factor", "1"), chromedp.Flag("hide-scrollbars", true))
-	ctx, stop := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(stop)
 	ctx, end := chromedp.NewExecAllocator(ctx, options...)
 	t.Cleanup(end)
@@ -94,7 +94,7 @@ func until(t *testing.T, tab context.Context, condition string) {
 	require.Eventually(t, func() bool {
 		is, err := chromedp.Run(tab, chromedp.Evaluate[bool](condition))
 		return err == nil && is
-	}, 20*time.Second, 10*time.Millisecond, condition)
+	}, patience, 10*time.Millisecond, condition)
 }
 
 const isLive = `document.getElementById("live").textContent === "Live."`

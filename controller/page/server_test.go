@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -19,15 +20,18 @@ import (
 	hearthv1 "github.com/hearthdev/hearth/api/v1alpha1"
 )
 
+const patience = time.Minute // for what comes when it comes
+
 // serve runs the real server on a port of its own until the test ends, and gives its address.
 func (g *stage) serve(t *testing.T) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	server, done := g.server(), make(chan error, 1)
+	server.ReadHeaderTimeout, server.ReadTimeout = time.Hour, time.Hour // who has to go has to be thrown out
 	go func() { done <- server.Serve(bounded(listener)) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		assert.NoError(t, server.Shutdown(ctx), "open streams end at once")
 		assert.ErrorIs(t, <-done, http.ErrServerClosed)
@@ -65,7 +69,7 @@ func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 		_, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nX: ")
 		require.NoError(t, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), readHeaderTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/", nil)
 	require.NoError(t, err)
@@ -190,25 +194,37 @@ func TestAStreamTellsOfChangesAndOfQuiet(t *testing.T) {
 		assert.Equal(t, "tick 0", <-stream)
 		run := runOf("payments", "reviewer", "work", time.Minute, func(*hearthv1.AgentRun) {})
 		g.index.handler().OnAdd(run, false)
-		require.Eventually(t, func() bool { return <-stream == "changed 1" }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return <-stream == "changed 1" }, patience, time.Millisecond)
 		g.index.handler().OnUpdate(run, run)
 		assert.Equal(t, uint64(1), g.index.feed.now(), "a resync is no change")
 		g.index.handler().OnDelete(toolscache.DeletedFinalStateUnknown{Obj: run})
-		require.Eventually(t, func() bool { return <-stream == "changed 2" }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return <-stream == "changed 2" }, patience, time.Millisecond)
 		assert.Equal(t, http.StatusNotFound, g.get("/runs/payments/work").Code)
 	})
 }
 
 // Many changes are one event: a busy cluster does not make a browser fetch for each.
 func TestChangesAreGathered(t *testing.T) {
-	g := newStage(t, nil, nil)
-	g.pace = 300 * time.Millisecond
-	stream := events(t, g.serve(t))
-	require.Equal(t, "changed 0", <-stream)
-	for range 50 {
-		g.index.feed.bump()
-	}
-	assert.Equal(t, "changed 50", <-stream)
+	synctest.Test(t, func(t *testing.T) {
+		g, w, over := newStage(t, nil, nil), httptest.NewRecorder(), make(chan struct{})
+		ctx, leave := context.WithCancel(t.Context())
+		request := httptest.NewRequestWithContext(ctx, http.MethodGet, "/changes", nil)
+		request.Host = "localhost"
+		go func() {
+			defer close(over)
+			g.server().Handler.ServeHTTP(w, request)
+		}()
+		synctest.Wait()
+		for range 50 {
+			g.index.feed.bump()
+			synctest.Wait()
+		}
+		time.Sleep(eventPace) // by the bubble's clock
+		synctest.Wait()
+		leave()
+		<-over
+		assert.Equal(t, "event: changed\ndata: 0\n\nevent: changed\ndata: 50\n\n", w.Body.String())
+	})
 }
 
 func TestStreamsAreBoundedAndGivenBack(t *testing.T) {
@@ -226,7 +242,7 @@ func TestStreamsAreBoundedAndGivenBack(t *testing.T) {
 	assert.NotEmpty(t, refused.header.Get("Retry-After"))
 	assert.Equal(t, http.StatusOK, ask(t, http.MethodGet, url+"/", nil).code, "pages are still served")
 	require.NoError(t, open[0].body.Close())
-	require.Eventually(t, func() bool { return ask(t, http.MethodHead, url+"/changes", nil).code == http.StatusOK }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return ask(t, http.MethodHead, url+"/changes", nil).code == http.StatusOK }, patience, 10*time.Millisecond)
 }
 
 func TestTheIndexFollowsItsObjects(t *testing.T) {

@@ -9,14 +9,15 @@ import (
 	"runtime"
 )
 
-// PodCounts are one Pod's; Requests are since the last Reset.
+// PodCounts are one Pod's; Requests are those that have ended since the last Reset, Connections those that are open.
 type PodCounts struct {
-	Name     string           `json:"name"` // namespace/name
-	UID      string           `json:"uid"`
-	Agent    string           `json:"agent"`
-	Address  string           `json:"address"`
-	Boots    int64            `json:"boots"`
-	Requests map[string]int64 `json:"requests"`
+	Name        string           `json:"name"` // namespace/name
+	UID         string           `json:"uid"`
+	Agent       string           `json:"agent"`
+	Address     string           `json:"address"`
+	Boots       int64            `json:"boots"`
+	Requests    map[string]int64 `json:"requests"`
+	Connections int64            `json:"connections"`
 }
 
 // names is a body that names Pods or runs by their UIDs.
@@ -115,7 +116,8 @@ func (n *node) await(ctx context.Context, wanted Counts) (Counts, error) {
 func (p *pod) counts() PodCounts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return PodCounts{Name: p.name, UID: p.identity.PodUID, Agent: p.agentOf, Address: p.address, Boots: p.boots.Load(), Requests: p.requests.copied()}
+	return PodCounts{Name: p.name, UID: p.identity.PodUID, Agent: p.agentOf, Address: p.address, Boots: p.boots.Load(), Requests: p.requests.copied(),
+		Connections: p.connections.Load()}
 }
 
 func decode(w http.ResponseWriter, r *http.Request, into any) bool {

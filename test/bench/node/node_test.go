@@ -157,6 +157,27 @@ func TestAPodIsServedAndItsDeliveriesAreTimed(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// A Pod tells how many connections are open, so that who has killed a controller knows when all is counted that it had asked.
+func TestAPodCountsItsOpenConnections(t *testing.T) {
+	n, asked := served(t)
+	ctx := t.Context()
+	n.see(ctx, standing())
+	_, err := asked.Await(ctx, Counts{Pods: 1})
+	require.NoError(t, err)
+	now := func() PodCounts {
+		pods, err := asked.Pods(ctx)
+		require.NoError(t, err)
+		require.Len(t, pods, 1)
+		return pods[0]
+	}
+	assert.Zero(t, now().Connections)
+	l := link(t, now().Address)
+	eventually(t, func() bool { return now().Requests["changes"] == 1 }) // and the next one is held
+	assert.EqualValues(t, 1, now().Connections)
+	l.Close()
+	eventually(t, func() bool { return now().Connections == 0 })
+}
+
 // A restart is another boot over the same journal; a reset forgets what was counted, and not what was begun.
 func TestARestartIsAnotherBootAndAResetForgets(t *testing.T) {
 	n, asked := served(t)

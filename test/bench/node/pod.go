@@ -41,6 +41,8 @@ type pod struct {
 	lists    *lists
 	requests requests
 	boots    atomic.Int64
+	// connections are those that are open.
+	connections atomic.Int64
 
 	mu      sync.Mutex
 	address string // host:port; kept from one boot to the next
@@ -94,7 +96,7 @@ func (p *pod) start(ctx context.Context, listen func(ctx context.Context, port i
 	p.boots.Add(1)
 	b := &boot{journal: j, server: s, served: make(chan struct{})}
 	b.http = &http.Server{Handler: p.timed(p.lists.before(s.Handler())), ConnContext: gate.With, MaxHeaderBytes: server.MaxHeaderBytes, ReadHeaderTimeout: time.Minute,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), ConnState: p.connected}
 	go func() {
 		defer close(b.served)
 		_ = b.http.Serve(s.Listener(plain)) // ends with Close
@@ -144,6 +146,17 @@ func (p *pod) ip() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return gate.HostOf(p.address)
+}
+
+// connected counts the open connections. One is closed when what came over it has been answered, or broken off.
+func (p *pod) connected(_ net.Conn, s http.ConnState) {
+	switch s {
+	case http.StateNew:
+		p.connections.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		p.connections.Add(-1)
+	case http.StateActive, http.StateIdle:
+	}
 }
 
 func (p *pod) count(call string) {

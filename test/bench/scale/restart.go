@@ -91,18 +91,10 @@ func askedOf(ctx context.Context, r *rig.Rig) (asked, error) {
 // kill kills the controller, and waits until what it had asked of the targets is over: a request is counted when it ends, and each target
 // held one.
 func kill(ctx context.Context, r *rig.Rig) error {
-	pods, err := r.Node.Pods(ctx)
-	if err != nil {
-		return err
-	}
-	before := map[string]int64{}
-	for _, p := range pods {
-		before[p.Name] = p.Requests["changes"]
-	}
 	r.KillController()
-	err = wait.PollUntilContextTimeout(ctx, lookEvery, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, lookEvery, patience, true, func(ctx context.Context) (bool, error) {
 		pods, err := r.Node.Pods(ctx)
-		return err == nil && !slices.ContainsFunc(pods, func(p node.PodCounts) bool { return p.Requests["changes"] <= before[p.Name] }), nil
+		return err == nil && !slices.ContainsFunc(pods, func(p node.PodCounts) bool { return p.Connections > 0 }), nil
 	})
 	if err != nil {
 		return fmt.Errorf("end of what the killed controller had asked: %w", err)

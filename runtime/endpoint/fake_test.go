@@ -21,7 +21,7 @@ import (
 const (
 	viewKey  = "the-view-key-the-view-key-the-view-key"
 	steerKey = "the-steer-key-the-steer-key-the-steer-key"
-	patience = 20 * time.Second // for what comes when it comes
+	patience = time.Minute // for what comes when it comes
 )
 
 var keys = Keys{View: viewKey, Steer: steerKey}
@@ -182,8 +182,8 @@ func raw(t *testing.T, address, key string) net.Conn {
 	return conn
 }
 
-// narrow has the kernel keep little of what is written to clients that connect from now on: it would take some MiB of a message at once.
-func narrow(t *testing.T, e *Endpoint) {
+// tight has the kernel keep little of what is written to clients that connect from now on: it would take some MiB of a message at once.
+func tight(t *testing.T, e *Endpoint) {
 	t.Helper()
 	raw, err := e.listener.(*net.TCPListener).SyscallConn()
 	require.NoError(t, err)

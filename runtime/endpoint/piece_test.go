@@ -196,7 +196,7 @@ func TestAPingThatWaitedBehindAMessageIsNoSignOfDeath(t *testing.T) {
 	p := rapid()
 	p.ping, p.pong = 10*time.Millisecond, 2*time.Second
 	e, _ := open(t, Config{Keys: keys, Clients: h, pace: p})
-	narrow(t, e)
+	tight(t, e)
 	conn := raw(t, e.Addr(), viewKey)
 	v := h.await(t)
 	const size = 16 << 20 // more than any buffer on the way
@@ -240,4 +240,41 @@ func TestMessagesThatWaitAreWrittenAtOnce(t *testing.T) {
 	assert.Equal(t, "\x81\x05alone", next())
 	require.NoError(t, ours.Close())
 	<-over
+}
+
+// slow is a connection whose peer sees it read a little at a time.
+type slow struct{ *net.TCPConn }
+
+func (s slow) Read(p []byte) (int, error) {
+	time.Sleep(40 * time.Millisecond)
+	return s.TCPConn.Read(p[:min(len(p), pieceBytes)])
+}
+
+// A slow client takes a long message in pieces: no piece for long, the message, of 128 of them, for longer than any limit, and answers no
+// ping meanwhile.
+func TestAClientThatReadsSlowlyStays(t *testing.T) {
+	t.Parallel()
+	h := newHouse()
+	p := rapid()
+	p.ping, p.pong, p.stall = 10*time.Millisecond, 2*time.Second, 3*time.Second
+	e, _ := open(t, Config{Keys: keys, Clients: h, pace: p})
+	tight(t, e)
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		s := slow{conn.(*net.TCPConn)}
+		return s, s.SetReadBuffer(2 * pieceBytes)
+	}}
+	conn, _, err := websocket.Dial(t.Context(), "ws://"+e.Addr()+PathACP+"?token="+viewKey, &websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}}) //nolint:bodyclose // websocket.Dial says that it needs no closing
+	require.NoError(t, err)
+	defer func() { _ = conn.CloseNow() }()
+	conn.SetReadLimit(-1)
+	v := h.await(t)
+	const size = 128 * pieceBytes
+	v.say("s", strings.Repeat("x", size))
+	v.say("s", "end")
+	assert.Len(t, read(t, conn), size)
+	assert.Equal(t, "end", read(t, conn))
 }

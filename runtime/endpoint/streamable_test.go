@@ -468,20 +468,21 @@ func TestAStrangerHasFewRequestsUnderWay(t *testing.T) {
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", e.Addr())
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
-	_, err = io.WriteString(conn, http2.ClientPreface)
-	require.NoError(t, err)
-	var block bytes.Buffer
+	var block, all bytes.Buffer
+	all.WriteString(http2.ClientPreface)
 	head := hpack.NewEncoder(&block)
 	for name, value := range map[string]string{":method": "GET", ":scheme": "http", ":path": PathACP, ":authority": "x"} {
 		require.NoError(t, head.WriteField(hpack.HeaderField{Name: name, Value: value, Sensitive: true}))
 	}
-	framer := http2.NewFramer(conn, conn)
+	framer := http2.NewFramer(&all, conn)
 	// With no window the answers cannot be written, so their requests stay.
 	require.NoError(t, framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
 	answers := 0
 	for i := range uint32(gate.MaxStrangersRequests + 1) {
 		require.NoError(t, framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 2*i + 1, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true}))
 	}
+	_, err = all.WriteTo(conn) // at once: the endpoint is not going to wait long
+	require.NoError(t, err)
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
 	for {
 		f, err := framer.ReadFrame()

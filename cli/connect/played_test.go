@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const patience = 30 * time.Second // for what comes when it comes
+const patience = time.Minute // for what comes when it comes
 
 // played is an endpoint of which a test plays every message.
 type played struct {

@@ -174,7 +174,7 @@ func TestWhatNobodysPortSays(t *testing.T) {
 	plain := whom
 	plain.scheme = hearthv1.DeliveryHTTP
 	soon := func() context.Context {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		t.Cleanup(cancel)
 		return ctx
 	}

@@ -122,9 +122,7 @@ func freePort(t *testing.T) int {
 func holder(ctx context.Context, t *testing.T, c client.Client) string {
 	t.Helper()
 	var lease coordinationv1.Lease
-	if err := c.Get(ctx, client.ObjectKey{Namespace: "hearth-system", Name: shard.LeaseName}, &lease); err != nil {
-		return ""
-	}
+	require.NoError(t, client.IgnoreNotFound(c.Get(ctx, client.ObjectKey{Namespace: "hearth-system", Name: shard.LeaseName}, &lease)))
 	return ptr.Deref(lease.Spec.HolderIdentity, "")
 }
 
@@ -138,13 +136,13 @@ func TestTheBinaryRunsWithItsOwnRightsAndGivesItsLeaseUp(t *testing.T) {
 
 	pages := []string{fmt.Sprintf("127.0.0.1:%d", freePort(t)), fmt.Sprintf("127.0.0.1:%d", freePort(t))}
 	first := start(t, file, "--page-bind-address="+pages[0])
-	require.Eventually(t, func() bool { return holder(ctx, t, admin) != "" }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return holder(ctx, t, admin) != "" }, patiently, 50*time.Millisecond)
 	assert.False(t, first.ready(t), "not ready without its certificate")
 	require.NoError(t, apiserver.Apply(ctx, server.Admin(t), filepath.Join(root, "config", "webhook")))
-	require.Eventually(t, func() bool { return first.ready(t) }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return first.ready(t) }, patiently, 50*time.Millisecond)
 	profiles := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	second := start(t, file, "--page-bind-address="+pages[1], "--pprof-bind-address="+profiles)
-	require.Eventually(t, func() bool { return second.ready(t) }, time.Minute, 50*time.Millisecond, "every replica serves admission")
+	require.Eventually(t, func() bool { return second.ready(t) }, patiently, 50*time.Millisecond, "every replica serves admission")
 
 	someone := server.ClientAsGroup(t, "someone", "system:masters")
 	for _, p := range []*process{first, second} {
@@ -153,7 +151,7 @@ func TestTheBinaryRunsWithItsOwnRightsAndGivesItsLeaseUp(t *testing.T) {
 			err := someone.Create(ctx, &v1alpha1.AgentRun{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "work"},
 				Spec: v1alpha1.AgentRunSpec{AgentRef: v1alpha1.AgentRef{Name: "nobody"}}}, client.DryRunAll)
 			return err != nil && strings.Contains(err.Error(), "[MissingAgent]")
-		}, 30*time.Second, 50*time.Millisecond)
+		}, patiently, 50*time.Millisecond)
 	}
 	said, err := ask(t, server.As(t, "someone", "system:masters"), "default")
 	require.NoError(t, err)
@@ -168,28 +166,28 @@ func TestTheBinaryRunsWithItsOwnRightsAndGivesItsLeaseUp(t *testing.T) {
 	before := holder(ctx, t, admin)
 	require.NoError(t, first.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, first.Wait(), "a clean end is exit code 0")
-	assert.NotEqual(t, before, holder(ctx, t, admin), "the lease was given up: nobody waits until it runs out")
-	require.Eventually(t, func() bool { h := holder(ctx, t, admin); return h != "" && h != before }, time.Minute, 50*time.Millisecond)
+	require.NotEqual(t, before, holder(ctx, t, admin), "the lease was given up: nobody waits until it runs out")
+	require.Eventually(t, func() bool { h := holder(ctx, t, admin); return h != "" && h != before }, patiently, 50*time.Millisecond)
 
 	// What the second one does now, it does with the first one's certificate and as the leader.
 	require.NoError(t, someone.Create(ctx, reviewer("default")))
 	require.Eventually(t, func() bool {
 		return admin.Get(ctx, client.ObjectKey{Namespace: "default", Name: "reviewer-1"}, &corev1.Pod{}) == nil
-	}, 30*time.Second, 50*time.Millisecond)
+	}, patiently, 50*time.Millisecond)
 	listen(t, admin, "default", "reviewer-1")
 	require.Eventually(t, func() bool { // its Secret is read when its Link opens
 		return slices.ContainsFunc(server.Audit(t, apiserver.ControllerUser), func(r apiserver.Request) bool {
 			return r.Resource == "secrets" && r.Namespace == "default" && r.Verb == "get"
 		})
-	}, 30*time.Second, 50*time.Millisecond)
-	require.Eventually(t, func() bool { return strings.Contains(second.scrape(t), "hearth_targets{") }, 30*time.Second, 50*time.Millisecond)
+	}, patiently, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(second.scrape(t), "hearth_targets{") }, patiently, 50*time.Millisecond)
 	leads := second.scrape(t)
 	assert.Contains(t, leads, `leader_election_master_status{name="`+shard.LeaseName+`"} 1`)
 	require.NoError(t, exposition.Keep("controller-leads", leads))
 	require.Eventually(t, func() bool {
 		text := fetch(t, pages[1], "/")
 		return strings.Contains(text, "which leads") && strings.Contains(text, `href="/agents/default/reviewer"`) && strings.Contains(text, `href="/runs/default/reviewer-1"`)
-	}, 30*time.Second, 50*time.Millisecond)
+	}, patiently, 50*time.Millisecond)
 	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, second.Wait())
 	_, err = ask(t, server.As(t, "someone", "system:masters"), "default")

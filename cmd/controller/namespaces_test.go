@@ -57,7 +57,7 @@ func TestAControllerOfTwoNamespacesNeedsRolesInThoseOnly(t *testing.T) {
 		`"--namespaces=default"`)
 	require.Eventually(t, func() bool { // it takes a moment to serve new kinds; where kubelet runs the controller, it starts it again
 		return bare.Client(t).List(ctx, &v1alpha1.AgentRunList{}) == nil
-	}, 30*time.Second, 100*time.Millisecond)
+	}, patiently, 100*time.Millisecond)
 
 	ungranted := start(t, apiserver.Kubeconfig(t, bare.Controller(t)), "--namespaces="+served[0]+","+elsewhere)
 	require.Error(t, ungranted.Wait(), "it does not try for ever")
@@ -68,7 +68,7 @@ func TestAControllerOfTwoNamespacesNeedsRolesInThoseOnly(t *testing.T) {
 	assert.Contains(t, adHoc.stderr.String(), "--allow-ad-hoc-runs: no right to ask who may create Pods: expected the component config/ad-hoc in the installation")
 
 	p := start(t, apiserver.Kubeconfig(t, bare.Controller(t)), "--namespaces="+strings.Join(served, ","))
-	require.Eventually(t, func() bool { return p.ready(t) }, time.Minute, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return p.ready(t) }, patiently, 50*time.Millisecond)
 	reach(t, admin, p.webhook)
 	someone := bare.ClientAsGroup(t, "someone", "system:masters")
 	refusal := ""
@@ -78,7 +78,7 @@ func TestAControllerOfTwoNamespacesNeedsRolesInThoseOnly(t *testing.T) {
 			refusal = err.Error()
 		}
 		return strings.Contains(refusal, "[NamespaceNotServed] metadata.namespace: expected a namespace that the controller serves")
-	}, 30*time.Second, 50*time.Millisecond, refusal)
+	}, patiently, 50*time.Millisecond, refusal)
 	assert.Contains(t, refusal, `"`+served[0]+`", "`+served[1]+`"`, "it says where to go")
 	said, err := ask(t, bare.As(t, "someone", "system:masters"), elsewhere)
 	require.NoError(t, err, "a refusal of this kind is an answer, too")
@@ -101,14 +101,14 @@ func TestAControllerOfTwoNamespacesNeedsRolesInThoseOnly(t *testing.T) {
 		require.NoError(t, someone.Create(ctx, review(namespace)))
 		require.Eventually(t, func() bool {
 			return admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "reviewer-1"}, &corev1.Pod{}) == nil
-		}, 30*time.Second, 50*time.Millisecond)
+		}, patiently, 50*time.Millisecond)
 		listen(t, admin, namespace, "reviewer-1")
 		require.Eventually(t, func() bool { // its Secret was read, its Link is open
 			var run v1alpha1.AgentRun
 			require.NoError(t, admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "work"}, &run))
 			c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.AgentRunConditionSucceeded)
 			return c != nil && c.Reason == v1alpha1.ReasonTargetUnreachable
-		}, 30*time.Second, 50*time.Millisecond)
+		}, patiently, 50*time.Millisecond)
 	}
 	require.NoError(t, someone.Delete(ctx, old))
 	assert.True(t, apierrors.IsNotFound(admin.Get(ctx, client.ObjectKey{Namespace: elsewhere, Name: "reviewer-1"}, &corev1.Pod{})), "nobody acts there")

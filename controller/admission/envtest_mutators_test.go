@@ -103,7 +103,7 @@ func TestARunThatAnotherMutatorChangedIsRefused(t *testing.T) {
 				err := w.user.Create(t.Context(), run.DeepCopy(), client.DryRunAll)
 				got = fmt.Sprint(err)
 				return err != nil
-			}, 30*time.Second, 100*time.Millisecond)
+			}, patience, 100*time.Millisecond)
 			for _, says := range m.says {
 				assert.Contains(t, got, says)
 			}

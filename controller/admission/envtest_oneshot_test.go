@@ -267,7 +267,7 @@ func TestAdHocRunsNeedTheRightToCreatePods(t *testing.T) {
 	require.Eventually(t, func() bool { // the authorizer takes a moment to see a new binding
 		says = w.user.Create(ctx, w.adHoc("work")).Error()
 		return strings.Contains(says, "[Forbidden] spec.template")
-	}, 30*time.Second, 50*time.Millisecond, says)
+	}, patience, 50*time.Millisecond, says)
 	require.ErrorContains(t, w.user.Create(ctx, w.adHoc("work"), client.DryRunAll), "expected an author who may create Pods in this namespace", "a dry run says the same")
 
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "pods"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"create"}}}}
@@ -275,7 +275,7 @@ func TestAdHocRunsNeedTheRightToCreatePods(t *testing.T) {
 	require.NoError(t, w.admin.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "pods"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "pods"}}))
 	run := w.adHoc("work")
-	require.Eventually(t, func() bool { return w.user.Create(ctx, run.DeepCopy(), client.DryRunAll) == nil }, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return w.user.Create(ctx, run.DeepCopy(), client.DryRunAll) == nil }, patience, 50*time.Millisecond)
 	require.NoError(t, w.user.Create(ctx, run))
 	var stored v1alpha1.AgentRun
 	require.NoError(t, w.user.Get(ctx, client.ObjectKeyFromObject(run), &stored))

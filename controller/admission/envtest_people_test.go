@@ -24,7 +24,7 @@ func (w *world) as(t *testing.T, role string) client.Client {
 	c := server.ClientAs(t, who)
 	require.Eventually(t, func() bool { // the authorizer takes a moment to see a new binding
 		return c.List(t.Context(), &v1alpha1.AgentList{}, client.InNamespace(w.namespace)) == nil
-	}, 30*time.Second, 20*time.Millisecond)
+	}, patience, 20*time.Millisecond)
 	return c
 }
 

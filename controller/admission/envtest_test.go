@@ -26,7 +26,10 @@ var server = apiserver.New(apiserver.Options{Webhooks: true})
 
 func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
 
-const user = "alice"
+const (
+	user     = "alice"
+	patience = time.Minute // for what comes when it comes
+)
 
 // world is a namespace with the webhooks served for it, an ordinary user with full rights on Agents and AgentRuns there, the
 // controller's service account and the administrator.
@@ -91,7 +94,7 @@ func (w *world) known(t *testing.T, of string, agents ...string) {
 		require.Eventually(t, func() bool {
 			err := w.user.Create(t.Context(), w.run(agent+"-1", of), client.DryRunAll)
 			return err != nil && strings.Contains(err.Error(), string(v1alpha1.RefusalReservedName))
-		}, 30*time.Second, 20*time.Millisecond, "Agent %s", agent)
+		}, patience, 20*time.Millisecond, "Agent %s", agent)
 	}
 }
 

@@ -31,7 +31,7 @@ var apis = apiserver.New(apiserver.Options{Webhooks: true})
 func TestMain(m *testing.M) { os.Exit(apis.Main(m)) }
 
 const (
-	patience = 30 * time.Second
+	patience = time.Minute
 	beat     = 20 * time.Millisecond
 )
 

@@ -44,7 +44,7 @@ var server = apiserver.New(apiserver.Options{Webhooks: true})
 func TestMain(m *testing.M) { os.Exit(server.Main(m)) }
 
 const (
-	patience = 30 * time.Second
+	patience = time.Minute
 	tick     = 50 * time.Millisecond
 	system   = "hearth-system"
 	secret   = "a-root-secret-that-nobody-may-see-0123456789"

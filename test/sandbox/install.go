@@ -25,7 +25,7 @@ const FieldOwner = "sandbox-double"
 
 const (
 	lookEvery = 50 * time.Millisecond
-	patience  = 30 * time.Second
+	patience  = time.Minute
 )
 
 // Install applies the CRD and waits until the API server serves the kind.

@@ -95,7 +95,7 @@ func TestCertificatesRotateUnderTheAPIServersCalls(t *testing.T) {
 			Runtime:  v1alpha1.AgentRuntime{Command: []string{"goose", "acp"}},
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "agent", Image: "i"}}}}}}, client.DryRunAll)
 	}
-	require.Eventually(t, func() bool { return call(ctx) == nil }, 30*time.Second, 50*time.Millisecond, "the API server takes a moment to see where they are")
+	require.Eventually(t, func() bool { return call(ctx) == nil }, time.Minute, 50*time.Millisecond, "the API server takes a moment to see where they are")
 
 	stop, calls := make(chan struct{}), atomic.Int64{}
 	var callers sync.WaitGroup

@@ -105,7 +105,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, []byte("text"), 0o700)) //nolint:gosec // it is to look executable
 	agent := agenttest.Build(t)
-	sh := func(script string) []string { return []string{"--start-timeout=2s", "--", "/bin/sh", "-c", script} }
+	sh := func(script string) []string { return []string{"--", "/bin/sh", "-c", script} }
 	for name, c := range map[string]struct {
 		env   []string
 		args  []string
@@ -131,7 +131,7 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		"no such command":       {args: []string{"--", "no-such-agent"}, point: "agent command", says: "not in PATH"},
 		"no program":            {args: []string{"--", file}, point: "agent command", says: "exec format error"},
 		"libraries":             {args: sh("echo 'error while loading shared libraries: libx.so.1' >&2; exit 127"), point: "initialize", says: "ldd"},
-		"no protocol":           {args: sh("echo hello; exec cat >/dev/null"), point: "agent's output", state: check.Warning, says: "1 lines"},
+		"no protocol":           {args: append([]string{"--start-timeout=2s"}, sh("echo hello; exec cat >/dev/null")...), point: "agent's output", state: check.Warning, says: "1 lines"},
 		"mute":                  {args: []string{"--start-timeout=300ms", "--", "/bin/sleep", "1000"}, point: "initialize", says: "no answer within 300ms"},
 		"another version":       {env: []string{"AGENT_PROTOCOL=2"}, point: "initialize", says: "protocolVersion 2; expected 1"},
 		"no session":            {env: []string{"AGENT_SESSIONS=fail"}, point: "session", says: "authentication required"},

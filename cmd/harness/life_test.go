@@ -68,7 +68,7 @@ func TestAnAgentThatDoesNotSpeakLeaves4000ClosedAnd4100Open(t *testing.T) {
 		command []string
 		says    string
 	}{
-		"mute":           {env: "AGENT_START=mute", says: "no answer within 500ms"},
+		"mute":           {env: "AGENT_START=mute", says: "no answer within 2s"},
 		"another tongue": {command: []string{"/bin/sh", "-c", "echo hello; exec cat"}, says: "were no messages of the Agent Client Protocol"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestAnAgentThatDoesNotSpeakLeaves4000ClosedAnd4100Open(t *testing.T) {
 			if agent.command != nil {
 				p.command = agent.command
 			}
-			b := p.start("--start-timeout=500ms")
+			b := p.start("--start-timeout=2s") // and three of them until it gives up
 			b.log.Await(t, agent.says)
 			assert.NotContains(t, b.log.String(), "acp: listening")
 			b.challenge()

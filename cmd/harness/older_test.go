@@ -197,8 +197,8 @@ func TestSIGTERMAnswersTheOlderContract(t *testing.T) {
 func TestWithoutAnAgentTheOlderContractsCallersComeAgain(t *testing.T) {
 	p := newOlderPlace(t)
 	p.env = []string{"AGENT_START=mute"}
-	b := p.start("--start-timeout=500ms")
-	b.log.Await(t, "no answer within 500ms")
+	b := p.start("--start-timeout=2s") // and three of them until it gives up
+	b.log.Await(t, "no answer within 2s")
 	require.Error(t, b.post(t.Context(), "run", "say: never").again)
 	assert.NotContains(t, b.log.String(), "acp: listening")
 }

@@ -74,7 +74,7 @@ func TestAOneShotHarnessEndsWithItsCodeAndEnvelope(t *testing.T) {
 		"error":     {"error: -32603 the provider is away", nil, 1, "Failed", "AgentError", "the provider is away", ""},
 		"crash":     {"crash: 7 Review: out of memory", nil, 1, "Failed", "AgentCrashed", "status 7", ""},
 		"killed":    {"die:", nil, 1, "Failed", "AgentCrashed", "SIGKILL", ""},
-		"silence":   {"mute:", []string{"--silence=50ms"}, 1, "Failed", "AgentSilent", "50ms", ""},
+		"silence":   {"mute:", []string{"--silence=500ms"}, 1, "Failed", "AgentSilent", "500ms", ""},
 		"no model":  {"say: ;; stop: end_turn", nil, 1, "Failed", "NoEvidence", "without any sign", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // Locked is the directory of a journal that nobody else can open. It lets its holder begin what needs the directory for itself alone
@@ -59,7 +61,8 @@ func (l *Locked) Close() error {
 	if l == nil || l.lock == nil {
 		return nil
 	}
-	err := l.lock.Close()
+	// Unlocked, not only closed: a program that this process starts just now holds a copy of the descriptor until its exec.
+	err := errors.Join(unix.Flock(int(l.lock.Fd()), unix.LOCK_UN), l.lock.Close()) //nolint:gosec // a descriptor fits
 	l.lock = nil
 	if err != nil {
 		return fmt.Errorf("journal lock: %w", err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // SPEC.md, Harness: who locked a directory has it until they give it back, whatever becomes of the journal: the agent that was started in
@@ -47,4 +48,19 @@ func TestAnOpenThatFailedLeavesNoLock(t *testing.T) {
 	require.Error(t, err)
 	require.NoError(t, os.Remove(journalFile(dir)))
 	assert.NotEmpty(t, mustOpen(t, dir).ID())
+}
+
+// A process that is being started has copies of all descriptors of the one that starts it until its exec: whoever gave the directory back has
+// given it back nonetheless.
+func TestACopyOfTheLocksDescriptorHoldsNothing(t *testing.T) {
+	cfg := Config{Dir: memoryTempDir(t), Now: newClock().Now}
+	l, err := Lock(cfg)
+	require.NoError(t, err)
+	child, err := unix.Dup(int(l.lock.Fd())) //nolint:gosec // a descriptor fits
+	require.NoError(t, err)
+	defer func() { _ = unix.Close(child) }()
+	require.NoError(t, l.Close())
+	again, err := Lock(cfg)
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
 }

@@ -134,10 +134,9 @@ func (c *Client) Receive(message []byte) {
 	}
 }
 
-// reply answers a request. Those about the connection have no session.
-func (c *Client) reply(session string, f *router.Frame, result []byte) {
-	c.out.answer(Message{Session: session, Data: answer(f.ID(), "result", result)})
-}
+// reply answers a request about the connection. Until the answer's turn comes result, which makes it, is kept: it may hold on to nothing
+// of the request.
+func (c *Client) reply(f *router.Frame, result func() []byte) { c.out.answerLater(f.ID(), result) }
 
 func (c *Client) fail(f *router.Frame, r *refusal) {
 	c.out.answer(Message{Session: streamOf(f), Data: failure(f.ID(), r)})

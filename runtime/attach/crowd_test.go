@@ -174,31 +174,6 @@ func TestAnOutboxIsBoundedInBytes(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// Who asks and asks and reads nothing is let go long before what a viewer may fall behind by.
-func TestAnswersThatNobodyReadsAreFew(t *testing.T) {
-	h := newHouse(t)
-	h.rise(0, "", false)
-	c, err := h.hub.Connect(View)
-	require.NoError(t, err)
-	for range maxAnswers / itemBytes {
-		c.Receive([]byte(`{"jsonrpc":"2.0","id":2,"method":"session/list"}`))
-		assert.LessOrEqual(t, c.out.size, maxAnswers)
-	}
-	_, err = c.Next(t.Context())
-	require.ErrorIs(t, err, ErrSlow)
-
-	o := newOutbox()
-	o.push(Message{Data: make([]byte, 2*maxAnswers)}) // what an agent says does not count
-	for range 3 {
-		o.answer(Message{Data: make([]byte, 2*maxAnswers)}) // one of any size is taken
-		for o.answers > 0 {
-			_, err := o.next(t.Context())
-			require.NoError(t, err)
-		}
-	}
-	assert.Zero(t, o.size)
-}
-
 func TestClientsAreCounted(t *testing.T) {
 	h := newHouse(t)
 	h.rise(0, "", false)

@@ -2,13 +2,15 @@ package attach
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/hearthdev/hearth/runtime/router"
 )
 
-// object is a JSON object whose members can be changed; those that are not stay as they were written, in their order.
+// object is a JSON object; in what is made of it, members that are not changed stay as they were written, in their order. It is never
+// changed itself.
 type object []member
 
 type member struct {
@@ -47,8 +49,9 @@ func (o object) get(name string) jsontext.Value {
 	return nil
 }
 
-// set replaces a member or adds it.
+// set is the object with a member replaced or added.
 func (o object) set(name string, value []byte) object {
+	o = slices.Clone(o)
 	for i := range o {
 		if o[i].name == name {
 			o[i].value = value
@@ -69,7 +72,7 @@ func (o object) without(name string) object {
 	return rest
 }
 
-// with sets a member of a member that is an object, and makes that if need be.
+// with is the object with a member of a member set that is an object, and made if need be.
 func (o object) with(outer, inner string, value []byte) object {
 	return o.set(outer, readObject(o.get(outer)).set(inner, value).encode())
 }

@@ -67,7 +67,12 @@ func placed(f *router.Frame, result object, dir string) []byte {
 	if dir == "" || cwdOf(f) == dir {
 		return nil
 	}
-	return result.set("_meta", readObject(result.get("_meta")).with("hearth", "cwd", encode(dir)).encode()).encode()
+	return result.at(dir).encode()
+}
+
+// at is a result that tells of the session's directory.
+func (o object) at(dir string) object {
+	return o.set("_meta", readObject(o.get("_meta")).with("hearth", "cwd", encode(dir)).encode())
 }
 
 // adopted begins the transcript of a client's own session. The lock is held.
@@ -149,21 +154,22 @@ func (s *session) enter(c *Client, f *router.Frame) {
 		s.replay(c)
 	}
 	s.attach(c)
-	result := s.result.set("_meta", readObject(s.result.get("_meta")).set("hearth", encode(s.told())).encode())
-	data := placed(f, result, s.cwd)
-	if data == nil {
-		data = result.encode()
+	result, told, dir := s.result, s.told(), s.cwd // as they are now: what is said from here on comes after the answer
+	if cwdOf(f) == dir {
+		dir = ""
 	}
-	c.reply("", f, data)
+	c.reply(f, func() []byte {
+		result := result.set("_meta", readObject(result.get("_meta")).set("hearth", encode(told)).encode())
+		if dir != "" {
+			result = result.at(dir)
+		}
+		return result.encode()
+	})
 	s.show(c)
 }
 
 // replay shows a client all that was said in the session. The lock is held.
-func (s *session) replay(c *Client) {
-	for _, book := range s.books {
-		c.out.replay(book, s.id)
-	}
-}
+func (s *session) replay(c *Client) { c.out.replay(s.books, s.id) }
 
 // loadUnknown loads a session that only the agent knows, from a time before the transcripts that are kept.
 func (c *Client) loadUnknown(f *router.Frame) *refusal {

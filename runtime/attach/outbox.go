@@ -1,6 +1,7 @@
 package attach
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -12,9 +13,9 @@ import (
 // Bounds of what waits for a client.
 const (
 	maxOutbox     = 16 << 20 // bytes, beyond what is being written
-	maxAnswers    = 1 << 20  // of them, of what the harness itself answers: whoever asks on and reads nothing would have it keep all of that
+	maxAnswers    = 1 << 20  // beside them, of answers and replays that the harness owes: more than a thousand that whoever asked did not come to
 	waitingBytes  = 64 << 10 // of a notification that is shown with those that come with it
-	itemBytes     = 256      // what a waiting message takes beside its bytes, room to grow included
+	itemBytes     = 256      // what a waiting message takes beside its bytes and its session's id, room to grow included
 	replayBytes   = 1 << 20  // read of a transcript at once, and one entry more
 	replayEntries = 1 << 10  // entries read of it at once
 	keptItems     = 1 << 8   // places for messages that are kept when nothing waits
@@ -26,14 +27,16 @@ var (
 	ErrClosed = errors.New("the connection is closed")
 )
 
-// item is a message that waits, or a stretch of a transcript that is read when its turn comes: until then it costs nothing.
+// item is a message that waits, or what it is made of when its turn comes.
 type item struct {
 	message Message
-	own     bool // an answer of the harness's
-
-	replay   *transcript.Book
-	next, to uint64
+	own     bool          // the harness owes it: the client asked, and no agent answers
+	result  func() []byte // unless nil, of the answer to the request whose id is the message's data
+	replay  *replay       // unless nil, in place of a message
 }
+
+// cost is what an item counts while it waits, in bytes: all that is kept for it alone.
+func (i *item) cost() int { return len(i.message.Session) + len(i.message.Data) + itemBytes }
 
 // outbox is what waits for one client, in order. Whoever fills it never waits.
 type outbox struct {
@@ -46,36 +49,41 @@ type outbox struct {
 	// hidden are the last items, which are not sent before the transcripts that they are in have them.
 	hidden    int
 	unwritten []*transcript.Book
-	size      int
-	answers   int // of size
+	size      int // of what waits and is not owed
+	answers   int // of what is
 	err       error
 
-	pump  sync.Mutex // held by Next
+	pump  sync.Mutex // held by Next, also while it reads a replay or makes an answer, for which it takes locks of the hub's
 	ready []Message  // of the replay that is first
 }
 
 func newOutbox() *outbox { return &outbox{wake: make(chan struct{}, 1), over: make(chan struct{})} }
 
-// push adds a message and has all be sent that waits. One of any size is taken when nothing waits.
-func (o *outbox) push(m Message) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.add(m)
-	o.show()
+// push adds a message and has all be sent that waits. One of any size is taken when no other waits.
+func (o *outbox) push(m Message) { o.put(item{message: m}) }
+
+// answer adds an answer that the harness owes.
+func (o *outbox) answer(m Message) { o.put(item{message: m, own: true}) }
+
+// answerLater adds the answer to the request with this id. Its result is made when its turn comes: however long it is, it costs nothing
+// until then.
+func (o *outbox) answerLater(id []byte, result func() []byte) {
+	o.put(item{message: Message{Data: bytes.Clone(id)}, own: true, result: result}) // of the message no more is kept
 }
 
-// answer adds an answer of the harness's own, as push does.
-func (o *outbox) answer(m Message) {
+// replay adds what there is of a session's transcripts so far. However many there are, it costs the same: the slice is the session's, of
+// which no element changes, and all but the last are finished.
+func (o *outbox) replay(books []*transcript.Book, session string) {
+	if len(books) > 0 {
+		r := &replay{books: books, next: 1, to: books[len(books)-1].Last()}
+		o.put(item{message: Message{Session: session}, own: true, replay: r})
+	}
+}
+
+func (o *outbox) put(i item) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	cost := len(m.Data) + itemBytes
-	if o.answers > 0 && o.answers+cost > maxAnswers {
-		o.shut(ErrSlow)
-	}
-	if o.add(m) {
-		o.answers += cost
-		o.items[len(o.items)-1].own = true
-	}
+	o.add(i)
 	o.show()
 }
 
@@ -83,7 +91,7 @@ func (o *outbox) answer(m Message) {
 func (o *outbox) hold(m Message, in *transcript.Book) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.add(m) {
+	if !o.add(item{message: m}) {
 		return
 	}
 	if o.hidden++; !slices.Contains(o.unwritten, in) {
@@ -113,29 +121,26 @@ func (o *outbox) show() {
 	}
 }
 
-// add adds a message, unless the connection is over. The lock is held.
-func (o *outbox) add(m Message) bool {
-	cost := len(m.Data) + itemBytes
-	if o.err == nil && o.size > 0 && o.size+cost > maxOutbox {
+// add adds what waits, unless the connection is over. The lock is held.
+func (o *outbox) add(i item) bool {
+	waits, most := o.account(&i)
+	if o.err == nil && *waits > 0 && *waits+i.cost() > most {
 		o.shut(ErrSlow)
 	}
 	if o.err != nil {
 		return false
 	}
-	o.size += cost
-	o.items = append(o.items, item{message: m})
+	*waits += i.cost()
+	o.items = append(o.items, i)
 	return true
 }
 
-// replay adds what there is of a transcript so far.
-func (o *outbox) replay(book *transcript.Book, session string) {
-	to := book.Last()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.err == nil && to > 0 {
-		o.items = append(o.items, item{message: Message{Session: session}, replay: book, next: 1, to: to})
-		o.show()
+// account is where an item is counted, and how much that may be.
+func (o *outbox) account(i *item) (waits *int, most int) {
+	if i.own {
+		return &o.answers, maxAnswers
 	}
+	return &o.size, maxOutbox
 }
 
 func (o *outbox) close(why error) {
@@ -146,8 +151,7 @@ func (o *outbox) close(why error) {
 
 func (o *outbox) shut(why error) {
 	if o.err == nil {
-		o.err, o.items, o.first, o.size, o.hidden, o.unwritten = why, nil, 0, 0, 0, nil
-		o.answers = 0
+		o.err, o.items, o.first, o.size, o.answers, o.hidden, o.unwritten = why, nil, 0, 0, 0, 0, nil
 		close(o.over)
 	}
 }
@@ -169,8 +173,11 @@ func (o *outbox) next(ctx context.Context) (Message, error) {
 			o.ready = nil
 			return Message{}, err
 		case found && next.replay != nil:
-			o.read(next)
+			o.ready = next.replay.read(next.message.Session)
 			continue
+		case found && next.result != nil:
+			next.message.Data = answer(next.message.Data, "result", next.result())
+			return next.message, nil
 		case found:
 			return next.message, nil
 		}
@@ -204,16 +211,13 @@ func (o *outbox) pop() (next item, found bool, err error) {
 	}
 	for o.first < len(o.items)-o.hidden {
 		next = o.items[o.first]
-		if next.replay != nil && next.next <= next.to {
+		if next.replay != nil && len(next.replay.books) > 0 {
 			return next, true, nil
 		}
 		o.advance()
+		waits, _ := o.account(&next)
+		*waits -= next.cost()
 		if next.replay == nil {
-			cost := len(next.message.Data) + itemBytes
-			o.size -= cost
-			if next.own {
-				o.answers -= cost
-			}
 			return next, true, nil
 		}
 	}
@@ -238,26 +242,35 @@ func (o *outbox) advance() {
 // errEnough ends reading for now.
 var errEnough = errors.New("enough for now")
 
-// read expands some of the replay that is first.
-func (o *outbox) read(part item) {
-	bytes, next := 0, part.next
-	to := min(part.to, part.next+replayEntries-1)
-	_ = part.replay.Read(part.next, to, func(e transcript.Entry) error { // what cannot be read is a Note
-		next = e.Seq + 1
-		for _, data := range view(part.message.Session, e) {
-			o.ready = append(o.ready, Message{Session: part.message.Session, Data: data})
+// replay is what there was of a session's transcripts when a client asked, and it was not shown yet.
+type replay struct {
+	books []*transcript.Book // the first from next on, the last up to to
+	next  uint64
+	to    uint64
+}
+
+// read takes some of the first book. There may be no message in that.
+func (r *replay) read(session string) (messages []Message) {
+	book, size, from, last := r.books[0], 0, r.next, r.to
+	if len(r.books) > 1 {
+		last = book.Last()
+	}
+	to := min(last, from+replayEntries-1)
+	_ = book.Read(from, to, func(e transcript.Entry) error { // what cannot be read is a Note
+		r.next = e.Seq + 1
+		for _, data := range view(session, e) {
+			messages = append(messages, Message{Session: session, Data: data})
 		}
-		if bytes += len(e.Frame); bytes >= replayBytes {
+		if size += len(e.Frame); size >= replayBytes {
 			return errEnough
 		}
 		return nil
 	})
-	if next == part.next {
-		next = to + 1 // nothing is there that could be told
+	if r.next == from {
+		r.next = to + 1 // nothing is there that could be told
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.first < len(o.items) {
-		o.items[o.first].next = next
+	if r.next > last {
+		r.books, r.next = r.books[1:], 1
 	}
+	return messages
 }

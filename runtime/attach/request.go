@@ -31,7 +31,7 @@ func (c *Client) asked(f *router.Frame) *refusal {
 	}
 	switch f.Method {
 	case acp.AgentMethodSessionList:
-		c.reply("", f, c.hub.list())
+		c.reply(f, c.hub.list)
 		return nil
 	case acp.AgentMethodSessionLoad, acp.AgentMethodSessionResume:
 		return c.load(f)

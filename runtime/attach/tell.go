@@ -43,6 +43,15 @@ func (c *Client) greet(f *router.Frame) *refusal {
 	if !up {
 		return refuse(CodeGone, "no agent answers: try again")
 	}
+	c.mu.Lock()
+	c.greeted = true
+	c.mu.Unlock()
+	c.reply(f, func() []byte { return c.greeting(agent) })
+	return nil
+}
+
+// greeting is an agent's answer to initialize as the client is told it.
+func (c *Client) greeting(agent router.Agent) []byte {
 	result := readObject(agent.Answer)
 	can := readObject(result.get("agentCapabilities"))
 	sessions := readObject(can.get("sessionCapabilities"))
@@ -53,15 +62,10 @@ func (c *Client) greet(f *router.Frame) *refusal {
 	}
 	can = can.set("loadSession", []byte("true")).set("sessionCapabilities", sessions.encode())
 	result = result.set("agentCapabilities", can.encode()).with("_meta", "hearth", encode(greeting{
-		Version: h.cfg.Version, Agent: map[string]string{"name": agent.Name, "version": agent.Version},
-		Access: accessNames[c.access], Steering: h.cfg.Steering,
+		Version: c.hub.cfg.Version, Agent: map[string]string{"name": agent.Name, "version": agent.Version},
+		Access: accessNames[c.access], Steering: c.hub.cfg.Steering,
 	}))
-	c.mu.Lock()
-	c.greeted = true
-	c.mu.Unlock()
-	data := bytes.ToValidUTF8(result.encode(), []byte("\uFFFD"))
-	c.reply("", f, data)
-	return nil
+	return bytes.ToValidUTF8(result.encode(), []byte("\uFFFD"))
 }
 
 // listedTime is RFC 3339 with all digits, so that later times are greater texts.

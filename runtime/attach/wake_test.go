@@ -99,7 +99,7 @@ func TestAReplayIsNothingThatNextHasAtOnce(t *testing.T) {
 	d := a.begin("r1", "u1")
 	g := h.connect(View)
 	g.out.push(Message{Data: []byte("1")})
-	g.out.replay(h.hub.session("r1").writing, "r1")
+	g.out.replay(h.hub.session("r1").books, "r1")
 	assert.True(t, g.More())
 	assert.Equal(t, "1", g.next())
 	assert.False(t, g.More())
@@ -136,7 +136,7 @@ func TestNobodyIsShownWhatIsNotWritten(t *testing.T) {
 	for name, send := range map[string]func(*guest){
 		"the agent paused":         func(*guest) { st.Heard() },
 		"something else was said":  func(g *guest) { g.out.push(Message{Data: []byte("else")}) },
-		"a transcript is replayed": func(g *guest) { g.out.replay(h.hub.session("r2").writing, "r2") },
+		"a transcript is replayed": func(g *guest) { g.out.replay(h.hub.session("r2").books, "r2") },
 		"another session's note":   func(*guest) { h.hub.session("r2").note("x") },
 		"its own session's note":   func(*guest) { h.hub.session("r1").note("x") },
 	} {

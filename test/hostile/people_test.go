@@ -86,6 +86,10 @@ var people = []attack{
 	{name: "view key: questions, and no answer is read", lasts: tick, begin: func(a *assault) {
 		a.crowd(a.fronts(front{a.acp, 20}), a.raw, pump(upgrade(viewKey)+framed(hello), framed(`{"jsonrpc":"2.0","id":2,"method":"session/list"}`)))
 	}},
+	{name: "view key: sessions of long names, and no answer is read", lasts: tick, begin: func(a *assault) {
+		a.crowd(a.fronts(front{a.acp, 20}), a.raw, pump(upgrade(viewKey)+framed(hello),
+			framed(`{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"`+strings.Repeat("x", endpoint.MaxViewMessageBytes*7/8)+`"}}`)))
+	}},
 	{name: "view key: what is no message, without end", lasts: tick / 4, begin: func(a *assault) {
 		a.crowd(a.fronts(front{a.acp, 20}), a.raw, func(conn net.Conn) {
 			go func() { _, _ = io.Copy(io.Discard, conn) }()

@@ -106,7 +106,8 @@ func TestRow44_ARestartAsksEachTargetOnce(t *testing.T) {
 	}
 	fresh := w.deliver("fresh", goal) // waits: every place is taken
 	early := runs[0].Name
-	require.NoError(t, w.kube.Patch(t.Context(), runs[0].DeepCopy(), kube.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"somebodys":"own"}}}`))))
+	require.NoError(t, w.kube.Patch(t.Context(), runs[0].DeepCopy(), kube.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"labels":{"somebodys":"own"}}}`))))
 	for _, name := range []string{fresh.Name, early} {
 		assert.True(t, w.eventually(func() bool { return second.looked(name) > 0 }), "%s is looked at before the lists come", name)
 	}

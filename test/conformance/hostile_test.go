@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -41,7 +40,7 @@ func stranger(t *testing.T, answer func(net.Conn) error) Options {
 		}
 	}()
 	return Options{
-		Target: &url.URL{Scheme: "http", Host: l.Addr().String()}, Root: harness.Root, Patience: time.Second,
+		Target: &url.URL{Scheme: "http", Host: l.Addr().String()}, Root: harness.Root,
 		Identity: wire.Identity{Namespace: "team", PodName: "reviewer-1", PodUID: "pod-1"},
 	}
 }
@@ -71,7 +70,7 @@ func TestARuntimeThatWasJustStartedIsWaitedFor(t *testing.T) {
 	require.NoError(t, err)
 	o.Target.Host = l.Addr().String()
 	require.NoError(t, l.Close())
-	o.Patience, o.Select = time.Minute, regexp.MustCompile("^none$")
+	o.Select = regexp.MustCompile("^none$")
 	ended := make(chan error, 1)
 	go func() {
 		kit, err := New(o)

@@ -27,7 +27,7 @@ func against(t *testing.T, h *harness.Harness) Options {
 	target, err := url.Parse(scheme + "://" + h.Address)
 	require.NoError(t, err)
 	return Options{
-		Target: target, Identity: h.Identity, Root: harness.Root, GoalQuick: "quick", GoalSlow: slowGoal, Patience: 15 * time.Second,
+		Target: target, Identity: h.Identity, Root: harness.Root, GoalQuick: "quick", GoalSlow: slowGoal,
 		Restart: func(context.Context) error {
 			h.Stop()
 			h.Boot()

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -64,7 +63,7 @@ func (p place) options(t *testing.T, command, environ string) Options {
 	target, err := url.Parse("http://" + p.address)
 	require.NoError(t, err)
 	o := Options{
-		Target: target, Identity: wire.Identity{Namespace: "team", PodName: p.pod, PodUID: podUID}, Root: harness.Root, Patience: 30 * time.Second,
+		Target: target, Identity: wire.Identity{Namespace: "team", PodName: p.pod, PodUID: podUID}, Root: harness.Root,
 		Restart: Command(kill + up), Drain: Command("kill -TERM $(cat " + p.dir + "/pid)"), Start: Starter("sh " + p.dir + "/another.sh"),
 	}
 	require.Eventually(t, func() bool {
@@ -73,7 +72,7 @@ func (p place) options(t *testing.T, command, environ string) Options {
 			_ = conn.Close()
 		}
 		return err == nil
-	}, o.Patience, pollEvery, "it listens")
+	}, DefaultPatience, pollEvery, "it listens")
 	return o
 }
 

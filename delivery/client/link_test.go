@@ -176,13 +176,16 @@ func TestASendThatTheBookHasLostStillCounts(t *testing.T) {
 
 // Row 10: the reply to the POST is lost. It may have been accepted, and the same attempt sent again says so.
 func TestADroppedReplyIsUnknownUntilTheSameAttemptWasSentAgain(t *testing.T) {
-	var drop atomic.Bool
+	var drop, dropped atomic.Bool
 	h := harness.Start(t, harness.Options{Wrap: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == wire.RunsPath && drop.Load() {
-				if r.Method == http.MethodPost {
-					next.ServeHTTP(discard{}, r)
-				}
+			switch {
+			case r.URL.Path != wire.RunsPath || !drop.Load():
+			case r.Method == http.MethodPost:
+				next.ServeHTTP(discard{}, r)
+				dropped.Store(true)
+				panic(http.ErrAbortHandler)
+			case dropped.Load(): // not before: without its list the Link would send nothing
 				panic(http.ErrAbortHandler)
 			}
 			next.ServeHTTP(w, r)

@@ -2,18 +2,22 @@ package attach
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 )
 
+// steered are methods that go to the agent of the session that they name, where they may.
+var steered = []string{
+	"authenticate", "logout", "session/set_mode", "session/set_config_option", "session/set_model", "session/close", "session/delete", "session/fork",
+	"_goose/unstable/session/steer", "_x/anything",
+}
+
 // R53; SPEC.md, People at the agent: every method with every key, on every kind of session. reaches: the agent is sent it.
 func TestWhatEachKeyMayDo(t *testing.T) {
 	const reaches, answered = 1, 0
-	methods := []string{
-		"authenticate", "logout", "session/new", "session/prompt", "session/set_mode", "session/set_config_option", "session/close", "session/delete", "session/fork",
-		"_goose/unstable/session/steer", "_x/anything", "session/cancel", "initialized",
-	}
+	methods := append(slices.Clone(steered), "session/new", "session/prompt", "session/cancel", "initialized")
 	for _, c := range []struct {
 		name     string
 		access   Access

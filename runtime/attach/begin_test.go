@@ -222,10 +222,17 @@ func TestPromptsWhileTheAgentLoadsWhatOnlyItKnows(t *testing.T) {
 			line := a.read()
 			a.write(says("s1", "before"))
 			a.sync()
-			id := other.send("session/prompt", words("s1", "go")) // while it is being loaded
-			a.write(result(line, `{}`), result(a.read(), `{}`))
+			g.sees(says("s1", "before"))
+			for _, c := range []*guest{g, other} {
+				assert.Equal(t, CodeBusy, codeOf(c.ask("session/prompt", words("s1", "early"))), "it may be a run's")
+			}
+			a.write(result(line, `{}`))
 			a.sync()
-			g.sees(says("s1", "before"), shown("s1", "go"), loaded)
+			g.sees(loaded)
+			id := other.send("session/prompt", words("s1", "go"))
+			a.write(result(a.read(), `{}`))
+			a.sync()
+			g.sees(shown("s1", "go"))
 			other.sees(id)
 			id = g.send("session/prompt", words("s1", "next"))
 			a.write(result(a.read(), `{}`))

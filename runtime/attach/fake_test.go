@@ -180,8 +180,8 @@ func permission(id, session string) string {
 		`","toolCall":{"toolCallId":"t"},"options":[{"optionId":"yes","kind":"allow_once","name":"Y"},{"optionId":"no","kind":"reject_once","name":"N"}]}}`
 }
 
-// begin lets the agent begin a run in a session, as a turn does it.
-func (a *agent) begin(session, uid string) *delivered {
+// ahead has the harness open a session for a run to come; answer has the agent give it this id.
+func (a *agent) ahead(session string) (answer func() *router.Session) {
 	a.h.t.Helper()
 	opened := make(chan *router.Session, 1)
 	go func() {
@@ -189,8 +189,21 @@ func (a *agent) begin(session, uid string) *delivered {
 		assert.NoError(a.h.t, err)
 		opened <- s
 	}()
-	a.write(result(a.read(), `{"sessionId":"`+session+`","modes":{"currentModeId":"ask","availableModes":[]}}`))
-	s := <-opened
+	line := a.read()
+	return func() *router.Session {
+		a.write(result(line, `{"sessionId":"`+session+`","modes":{"currentModeId":"ask","availableModes":[]}}`))
+		return <-opened
+	}
+}
+
+// begin lets the agent begin a run in a session, as a turn does it.
+func (a *agent) begin(session, uid string) *delivered {
+	a.h.t.Helper()
+	return a.beginIn(a.ahead(session)(), uid)
+}
+
+func (a *agent) beginIn(s *router.Session, uid string) *delivered {
+	a.h.t.Helper()
 	d := &delivered{agent: a, session: s, run: turn.Run{Namespace: "ns", Name: "run-" + uid, UID: uid, Attempt: 1}, cancelled: make(chan error, 9)}
 	a.h.hub.Begin(a.slot, s.ID, d.run, func(cause error) { d.cancelled <- cause })
 	s.Attach(d)

@@ -155,10 +155,10 @@ func (h *Hub) Begin(slot int, id string, run turn.Run, cancel func(cause error))
 	s, old := h.claim(st, id)
 	s.begin(st, name, run, cancel)
 	s.mu.Unlock()
-	st.release(id) // it is known as the run's
 	if old != nil {
 		old.close()
 	}
+	st.release(id) // it is known as the run's, and nobody is in one of its id
 	h.forget()
 }
 
@@ -187,6 +187,18 @@ func (h *Hub) claim(st *stand, id string) (s, old *session) {
 	delete(st.early, id)
 	h.sessions[id] = s
 	return s, old
+}
+
+// reserves tells whether the id is one of a session that the harness opened for a run to come.
+func (h *Hub) reserves(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, st := range h.stands {
+		if st.reserved[id] {
+			return true
+		}
+	}
+	return false
 }
 
 func (h *Hub) session(id string) *session {

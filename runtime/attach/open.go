@@ -104,18 +104,18 @@ func (c *Client) load(f *router.Frame) *refusal {
 	defer s.mu.Unlock()
 	st := c.hub.standOf(s.id)
 	_, agent, up := st.link()
-	stale := up && s.stand != st && !s.over && !s.delivered && !s.taken && len(s.loading) == 0
+	stale := up && s.stand != st && !s.delivered && s.may(f.Method, c.hub.cfg.Steering) == nil
 	if !stale || !agent.Loads || c.access != Steer {
 		s.enter(c, f)
 		return nil
 	}
-	s.taken = true
+	s.inLoad = true
 	dir := s.cwd
 	s.mu.Unlock()
 	r := c.reload(f, st, s, dir)
 	s.mu.Lock()
 	if r != nil {
-		s.taken = false
+		s.inLoad = false
 	}
 	return r
 }
@@ -126,6 +126,9 @@ func (c *Client) reload(f *router.Frame, st *stand, s *session, dir string) *ref
 	conn, _, up := st.link()
 	if !up {
 		return refuse(CodeGone, "no agent answers: try again")
+	}
+	if r := c.hub.unnamed(f); r != nil {
+		return r
 	}
 	if dir == "" {
 		var r *refusal
@@ -139,7 +142,7 @@ func (c *Client) reload(f *router.Frame, st *stand, s *session, dir string) *ref
 	_, err := conn.Forward(within(f, dir), c, func(*router.Frame, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.taken = false
+		s.inLoad = false
 		s.enter(c, f) // if the agent could not, what was said can still be read
 	})
 	if err != nil {
@@ -182,8 +185,8 @@ func (c *Client) loadUnknown(f *router.Frame) *refusal {
 		return r
 	}
 	h := c.hub
-	s := newSession(h, f.Session, st)
-	s.fresh = true
+	s := newSession(h, f.Session, nil) // it is the agent's once that has answered
+	s.fresh, s.inLoad = true, true
 	dir, r := h.directory(f)
 	if r != nil {
 		return r
@@ -206,6 +209,9 @@ func (c *Client) loadUnknown(f *router.Frame) *refusal {
 			h.remove(s)
 			return nil, nil
 		}
+		s.mu.Lock()
+		s.inLoad = false
+		s.mu.Unlock()
 		return placed(f, readObject(a.Result()), dir), nil
 	})
 	if r != nil {

@@ -148,6 +148,10 @@ func (s *session) may(method string, steering Steering) *refusal {
 		return refuse(CodeGone, "the run has ended, and its session with it: begin a new one with session/new")
 	case s.over:
 		return refuse(CodeGone, "the session was closed: begin a new one with session/new")
+	case s.withheld():
+		return refuse(CodeNotAllowed, "%.64s: the agent has given the session's id to one of a run to come: begin a new one with session/new", method)
+	case s.inLoad:
+		return refuse(CodeBusy, "%.64s: the session is being loaded: wait for the answer to that", method)
 	case !s.delivered:
 		return nil
 	case steering != SteerRuns:

@@ -33,6 +33,7 @@ type session struct {
 	asked     map[string]jsontext.Value // the agent's open requests, by their id, as they are in the transcript
 	loading   map[string]bool           // session/load under way, by its id: the agent repeats what is known
 	taken     bool                      // somebody is about to prompt
+	inLoad    bool                      // a client has the agent load it: nothing else reaches it there before the answer
 	fresh     bool                      // the agent knows more of it than the hub: what it repeats is news
 	at        time.Time                 // when something was last said
 
@@ -120,8 +121,13 @@ func (s *session) track(st *stand, m router.Said) {
 			return
 		}
 		delete(s.loading, id)
-		if result := m.Result(); result != nil {
-			s.stand, s.fresh = st, false
+		result := m.Result()
+		if result == nil {
+			return
+		}
+		s.fresh = false
+		if s.delivered || !st.promises(s.id) { // else it may be the run's, and what was said can still be read
+			s.stand = st
 			s.keep(result)
 		}
 	case acp.AgentMethodSessionNew:
@@ -317,8 +323,11 @@ func (s *session) load() (*stand, bool) {
 	return s.stand, s.busy()
 }
 
+// withheld tells whether an agent has given the session's id to one that the harness opened for a run to come. The lock is held.
+func (s *session) withheld() bool { return !s.delivered && s.hub.reserves(s.id) }
+
 func (s *session) busy() bool {
-	return s.taken || len(s.prompts) > 0 || s.delivered && s.run.State == stateRunning
+	return s.taken || s.inLoad || len(s.prompts) > 0 || s.delivered && s.run.State == stateRunning
 }
 
 // idle tells whether the session may be forgotten, and since when. Who is attached to one that is over misses nothing.

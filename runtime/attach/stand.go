@@ -50,6 +50,19 @@ func (st *stand) link() (*router.Conn, router.Agent, bool) {
 	return st.conn, st.agent, st.up()
 }
 
+// promises tells whether a session of this id is one that the harness opened for a run to come, or may be: which id the agent gives
+// to one that is being opened is known with its answer.
+func (st *stand) promises(id string) bool {
+	st.hub.mu.Lock()
+	defer st.hub.mu.Unlock()
+	for _, o := range st.opening {
+		if o.harness {
+			return true
+		}
+	}
+	return st.reserved[id]
+}
+
 // release says that a session is known otherwise.
 func (st *stand) release(id string) {
 	st.hub.mu.Lock()

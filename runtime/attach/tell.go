@@ -87,7 +87,7 @@ type toldMeta struct {
 	Live bool `json:"live"`
 }
 
-func (s *session) told() toldMeta { return toldMeta{s.run, !s.over} }
+func (s *session) told() toldMeta { return toldMeta{s.run, !s.over && !s.withheld()} }
 
 // list is the answer to session/list: all sessions, those where something was said last first.
 func (h *Hub) list() []byte {
